@@ -1,0 +1,50 @@
+#pragma once
+
+// What passes between the engine and the wire.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/ip_address.h"
+
+namespace verbena::packet {
+
+inline constexpr std::uint16_t kRocePort = 4791;
+
+/// The way of a queue pair's packets. Everything of the IP and UDP headers that the sender decides.
+struct Flow {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;  // 0: the route's default
+
+  friend constexpr bool operator==(const Flow&, const Flow&) = default;
+};
+
+/// A UDP payload that arrived, and what is known of the headers before it.
+struct Datagram {
+  IpAddress source;
+  IpAddress destination;
+  std::uint16_t source_port = 0;
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+  std::span<const std::uint8_t> bytes;  // BTH … ICRC
+};
+
+/// Takes frames from the engine. The wire adds the ICRC, because only it knows the IP
+/// identification that each packet of a batch will get.
+class FrameSink {
+ public:
+  /// Room for a frame of exactly `size` bytes, ICRC left out. Empty: no room now; the engine
+  /// stops and goes on at its next turn.
+  [[nodiscard]] virtual std::span<std::uint8_t> reserve(const Flow& flow, std::size_t size) = 0;
+  /// The frame in the room that was reserved last is complete and leaves.
+  virtual void commit() = 0;
+
+ protected:
+  ~FrameSink() = default;
+};
+
+}  // namespace verbena::packet

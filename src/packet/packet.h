@@ -1,0 +1,65 @@
+#pragma once
+
+// A whole RoCEv2 packet between the UDP header and the ICRC: bytes to value and back.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <variant>
+
+#include "packet/aeth.h"
+#include "packet/bth.h"
+#include "packet/reth.h"
+
+namespace verbena::packet {
+
+inline constexpr std::size_t kIcrcSize = 4;
+/// BTH and the longest run of extension headers of any opcode that we know.
+inline constexpr std::size_t kMaxHeaderSize = Bth::kSize + Reth::kSize + 4;
+
+/// Immediate data in network order, as the verbs hand it over: the bytes, not a number.
+using Immediate = std::array<std::uint8_t, 4>;
+
+/// Headers that the opcode doesn't carry keep their defaults.
+struct Packet {
+  Bth bth;
+  Reth reth;
+  Aeth aeth;
+  Immediate immediate{};
+  std::span<const std::uint8_t> payload;  // without the pad
+
+  [[nodiscard]] constexpr const OpcodeInfo& info() const { return info_of(bth.opcode); }
+};
+
+/// Why received bytes are not a packet. Each is a counter.
+enum class Malformed : std::uint8_t { too_short, bad_version, unknown_opcode, bad_pad };
+
+/// `bytes` is the UDP payload, ICRC included (it is not checked here). Total: any input
+/// gives a value or a reason.
+[[nodiscard]] std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes);
+
+/// Bytes of the headers that `op` carries: BTH and extensions.
+[[nodiscard]] constexpr std::size_t header_size(Opcode op) {
+  return Bth::kSize + info_of(op).extension_size();
+}
+
+/// Bytes that round a payload up to a multiple of 4.
+[[nodiscard]] constexpr std::uint8_t pad_of(std::size_t payload) {
+  return static_cast<std::uint8_t>((0 - payload) & 3);
+}
+
+/// Bytes of the UDP payload without the ICRC.
+[[nodiscard]] constexpr std::size_t frame_size(Opcode op, std::size_t payload) {
+  return header_size(op) + payload + pad_of(payload);
+}
+
+/// Writes the headers that the opcode carries; `out` holds header_size(opcode) bytes.
+/// The payload is the caller's to place behind them: it is not read from `p`.
+void encode_headers(const Packet& p, std::span<std::uint8_t> out);
+
+/// The whole frame, payload and pad included, ICRC left out; `out` holds
+/// frame_size(opcode, payload) bytes. Returns that size.
+std::size_t encode(const Packet& p, std::span<std::uint8_t> out);
+
+}  // namespace verbena::packet

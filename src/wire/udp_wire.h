@@ -1,0 +1,92 @@
+#pragma once
+
+// RoCEv2 over plain UDP sockets. See docs/decisions for steering, source ports and the registry.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "base/ip_address.h"
+#include "base/numbers.h"
+#include "base/result.h"
+#include "packet/frame.h"
+
+namespace verbena::wire {
+
+/// Monotonic since the wire was created.
+struct WireCounters {
+  std::uint64_t frames_sent = 0;
+  std::uint64_t frames_received = 0;
+  std::uint64_t send_errors = 0;         // frames the kernel refused
+  std::uint64_t icrc_errors = 0;         // dropped: damaged
+  std::uint64_t malformed = 0;           // dropped: shorter than a BTH and an ICRC
+  std::uint64_t socket_drops = 0;        // lost in front of us: receive buffer full (SO_RXQ_OVFL)
+  std::uint64_t handed_over = 0;         // reached us, belonged to another process, passed on
+  std::uint64_t handover_drops = 0;      // … and could not be passed on
+  std::uint64_t handover_received = 0;   // ours, passed on by another process
+};
+
+/// Gets each frame that is meant for this process, its ICRC checked.
+class DatagramSink {
+ public:
+  virtual void datagram(const packet::Datagram& d) = 0;
+
+ protected:
+  ~DatagramSink() = default;
+};
+
+/// One per process. Not thread-safe: the host's lock guards every call but the two *_fd().
+class UdpWire final : public packet::FrameSink {
+ public:
+  /// Bytes of `buffers` that create() needs.
+  static constexpr std::size_t kBufferBytes = 4u << 20;
+
+  /// `buffers` is memory for frames in both directions; the host chooses where it lies
+  /// (safe copies want it in a memfd). Joins the registry: claims a slot of QPNs.
+  static Result<std::unique_ptr<UdpWire>> create(std::span<std::uint8_t> buffers);
+  ~UdpWire();
+
+  UdpWire(const UdpWire&) = delete;
+  UdpWire& operator=(const UdpWire&) = delete;
+
+  /// The slot of this process: QPNs whose slot() is this reach us. Never 0.
+  [[nodiscard]] std::uint32_t slot() const;
+
+  /// Starts to receive at (address, 4791). Idempotent. `interface` is its index (the scope
+  /// of a link-local address). EADDRINUSE with a message that says who has the port.
+  Status open_address(const IpAddress& address, unsigned interface);
+
+  /// The source port for a queue pair that sends from `address` (open_address() it first):
+  /// 0xC000 … 0xFFFF, with a socket bound to it. Queue pairs share ports when there are many.
+  Result<std::uint16_t> source_port(const IpAddress& address, Qpn qpn);
+
+  // Sending: frames are gathered into batches of one flow; flush() sends what is left.
+  [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow,
+                                                std::size_t size) override;
+  void commit() override;
+  void flush();
+
+  /// Takes what has arrived, a bounded amount. Returns the number of frames seen.
+  std::size_t receive(DatagramSink& sink);
+  /// Registry, hand-over and steering upkeep. Call when control_fd() is readable.
+  void serve_control(DatagramSink& sink);
+
+  /// Readable when receive() has something to do.
+  [[nodiscard]] int data_fd() const;
+  /// Readable when serve_control() has something to do.
+  [[nodiscard]] int control_fd() const;
+
+  /// In a forked child: closes every descriptor, tells nobody. The object is then only
+  /// good for destruction.
+  void abandon();
+
+  [[nodiscard]] const WireCounters& counters() const;
+
+ private:
+  class Impl;
+  explicit UdpWire(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace verbena::wire
