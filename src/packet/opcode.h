@@ -29,6 +29,8 @@ enum class Opcode : std::uint8_t {
   rc_read_response_last = 0x0f,
   rc_read_response_only = 0x10,
   rc_acknowledge = 0x11,
+  rc_send_last_inv = 0x16,
+  rc_send_only_inv = 0x17,
 };
 
 enum class Service : std::uint8_t { rc, uc, rd, ud, cnp, xrc };
@@ -45,6 +47,7 @@ struct OpcodeInfo {
   bool reth = false;
   bool aeth = false;
   bool immediate = false;
+  bool ieth = false;
 
   [[nodiscard]] constexpr bool known() const { return !name.empty(); }
   [[nodiscard]] constexpr bool is_request() const {
@@ -52,7 +55,7 @@ struct OpcodeInfo {
   }
   /// Bytes between the BTH and the payload.
   [[nodiscard]] constexpr std::size_t extension_size() const {
-    return (reth ? 16u : 0u) + (aeth ? 4u : 0u) + (immediate ? 4u : 0u);
+    return (reth ? 16u : 0u) + (aeth ? 4u : 0u) + (immediate ? 4u : 0u) + (ieth ? 4u : 0u);
   }
 };
 
@@ -85,6 +88,10 @@ constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
   set(rc_read_response_last, {"RC READ response last", rc, read_response, false, true, false, true});
   set(rc_read_response_only, {"RC READ response only", rc, read_response, true, true, false, true});
   set(rc_acknowledge, {"RC ACKNOWLEDGE", rc, acknowledge, true, true, false, true});
+  set(rc_send_last_inv,
+      {"RC SEND last with invalidate", rc, send, false, true, false, false, false, true});
+  set(rc_send_only_inv,
+      {"RC SEND only with invalidate", rc, send, true, true, false, false, false, true});
   return t;
 }
 

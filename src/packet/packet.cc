@@ -14,7 +14,7 @@ std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes) {
   auto rest = bytes.first(bytes.size() - kIcrcSize).subspan(Bth::kSize);
   if (rest.size() < info.extension_size()) return Malformed::too_short;
 
-  Packet p{.bth = *bth, .reth = {}, .aeth = {}, .immediate = {}, .payload = {}};
+  Packet p{.bth = *bth, .reth = {}, .aeth = {}, .immediate = {}, .ieth = {}, .payload = {}};
   if (info.reth) {
     p.reth = *decode_reth(rest);
     rest = rest.subspan(Reth::kSize);
@@ -26,6 +26,10 @@ std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes) {
   if (info.immediate) {
     std::copy_n(rest.begin(), p.immediate.size(), p.immediate.begin());
     rest = rest.subspan(p.immediate.size());
+  }
+  if (info.ieth) {
+    p.ieth = *decode_ieth(rest);
+    rest = rest.subspan(Ieth::kSize);
   }
   if (bth->pad > rest.size()) return Malformed::bad_pad;
   p.payload = rest.first(rest.size() - bth->pad);
@@ -44,13 +48,17 @@ void encode_headers(const Packet& p, std::span<std::uint8_t> out) {
     encode_aeth(p.aeth, out);
     out = out.subspan(Aeth::kSize);
   }
-  if (info.immediate) std::copy(p.immediate.begin(), p.immediate.end(), out.begin());
+  if (info.immediate) {
+    std::copy(p.immediate.begin(), p.immediate.end(), out.begin());
+    out = out.subspan(p.immediate.size());
+  }
+  if (info.ieth) encode_ieth(p.ieth, out);
 }
 
 std::size_t encode(const Packet& p, std::span<std::uint8_t> out) {
   const std::size_t headers = header_size(p.bth.opcode);
   encode_headers(p, out);
-  const auto end = std::copy(p.payload.begin(), p.payload.end(), out.begin() + static_cast<std::ptrdiff_t>(headers));
+  const auto end = std::copy(p.payload.begin(), p.payload.end(), out.subspan(headers).begin());
   std::fill_n(end, p.bth.pad, std::uint8_t{0});
   return headers + p.payload.size() + p.bth.pad;
 }

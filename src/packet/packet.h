@@ -10,6 +10,7 @@
 
 #include "packet/aeth.h"
 #include "packet/bth.h"
+#include "packet/ieth.h"
 #include "packet/reth.h"
 
 namespace verbena::packet {
@@ -27,6 +28,7 @@ struct Packet {
   Reth reth;
   Aeth aeth;
   Immediate immediate{};
+  Ieth ieth{};
   std::span<const std::uint8_t> payload;  // without the pad
 
   [[nodiscard]] constexpr const OpcodeInfo& info() const { return info_of(bth.opcode); }
@@ -58,8 +60,9 @@ enum class Malformed : std::uint8_t { too_short, bad_version, unknown_opcode, ba
 /// The payload is the caller's to place behind them: it is not read from `p`.
 void encode_headers(const Packet& p, std::span<std::uint8_t> out);
 
-/// The whole frame, payload and pad included, ICRC left out; `out` holds
-/// frame_size(opcode, payload) bytes. Returns that size.
+/// The whole frame, payload and pad included, ICRC left out; `out` holds header_size(opcode)
+/// + payload + bth.pad bytes, which is frame_size() when the pad is pad_of(payload). Returns
+/// that size.
 std::size_t encode(const Packet& p, std::span<std::uint8_t> out);
 
 }  // namespace verbena::packet

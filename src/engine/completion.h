@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/numbers.h"
+#include "packet/packet.h"
+
+namespace verbena::engine {
+
+/// Numbered as ibv_wc_status.
+enum class CompletionStatus : std::uint8_t {
+  success = 0,
+  local_length_error = 1,
+  local_qp_error = 2,
+  local_protection_error = 4,
+  flushed = 5,
+  bad_response = 7,
+  remote_invalid_request = 9,
+  remote_access_error = 10,
+  remote_operation_error = 11,
+  retry_exceeded = 12,
+  rnr_retry_exceeded = 13,
+};
+
+enum class CompletionKind : std::uint8_t { send, write, read, receive, receive_write_immediate };
+
+/// One entry of a completion queue. Plain bytes, no pointers.
+struct Completion {
+  std::uint64_t wr_id = 0;
+  CompletionStatus status = CompletionStatus::success;
+  CompletionKind kind = CompletionKind::send;
+  bool has_immediate = false;
+  bool solicited = false;
+  packet::Immediate immediate{};
+  std::uint32_t byte_count = 0;
+  Qpn qpn;
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,40 @@
+#include "engine/completion_queue.h"
+
+#include <algorithm>
+
+namespace verbena::engine {
+
+std::size_t CompletionQueue::poll(std::span<Completion> out) {
+  const auto head = head_.load(std::memory_order_relaxed);
+  const auto ready = tail_.load(std::memory_order_acquire) - head;
+  const auto n = std::min<std::uint64_t>(ready, out.size());
+  for (std::uint64_t i = 0; i < n; ++i) out[i] = ring_[(head + i) % ring_.size()];
+  head_.store(head + n, std::memory_order_release);
+  return n;
+}
+
+void CompletionQueue::arm(bool solicited_only) {
+  // A request for any completion is not weakened by a later one for solicited ones (IBA 11.4.2.2).
+  auto wanted = solicited_only ? Notify::solicited : Notify::any;
+  auto now = notify_.load(std::memory_order_relaxed);
+  while (now < wanted &&
+         !notify_.compare_exchange_weak(now, wanted, std::memory_order_seq_cst)) {
+  }
+}
+
+CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {
+  const auto tail = tail_.load(std::memory_order_relaxed);
+  if (tail - head_.load(std::memory_order_acquire) == ring_.size()) return Pushed::overrun;
+  ring_[tail % ring_.size()] = c;
+  // seq_cst with arm(): either we see the request, or the armer's next poll sees the entry.
+  tail_.store(tail + 1, std::memory_order_seq_cst);
+
+  const bool special = c.solicited || c.status != CompletionStatus::success;
+  auto armed = notify_.load(std::memory_order_seq_cst);
+  while (armed == Notify::any || (armed == Notify::solicited && special)) {
+    if (notify_.compare_exchange_weak(armed, Notify::none)) return Pushed::raise_event;
+  }
+  return Pushed::quietly;
+}
+
+}  // namespace verbena::engine

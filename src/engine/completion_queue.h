@@ -1,0 +1,51 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/completion.h"
+
+namespace verbena::engine {
+
+/// A ring with one producer, the engine, and one consumer at a time, whoever polls.
+/// Neither waits for the other.
+class CompletionQueue {
+ public:
+  enum class Notify : std::uint8_t { none, solicited, any };
+
+  /// `cookie` comes back in the event that the queue raises.
+  CompletionQueue(std::uint32_t capacity, void* cookie) : ring_(capacity), cookie_{cookie} {}
+
+  [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
+  [[nodiscard]] void* cookie() const { return cookie_; }
+
+  // Consumer side.
+
+  [[nodiscard]] std::size_t poll(std::span<Completion> out);
+  [[nodiscard]] bool empty() const {
+    return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire);
+  }
+  /// Asks for one event at the next completion: any, or only a solicited one or an error.
+  void arm(bool solicited_only);
+
+  // Producer side.
+
+  enum class Pushed : std::uint8_t { quietly, raise_event, overrun };
+  /// overrun: the queue was full, the completion is lost (IBA 11.6.2: the queue is in error).
+  [[nodiscard]] Pushed push(const Completion& c);
+
+  /// Queue pairs that complete here; destroying the queue is refused while there are any.
+  unsigned users = 0;
+
+ private:
+  std::vector<Completion> ring_;
+  void* cookie_;
+  alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll
+  alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push
+  std::atomic<Notify> notify_{Notify::none};
+};
+
+}  // namespace verbena::engine

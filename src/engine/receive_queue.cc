@@ -1,0 +1,29 @@
+#include "engine/receive_queue.h"
+
+#include <algorithm>
+#include <mutex>
+
+namespace verbena::engine {
+
+ReceiveQueue::ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge)
+    : wqes_(depth), sges_(std::size_t{depth} * max_sge), max_sge_{max_sge} {}
+
+PostResult ReceiveQueue::post(const ReceiveRequest& r) {
+  if (r.sges.size() > max_sge_) return PostResult::bad_request;
+  std::uint64_t length = 0;
+  for (const Sge& s : r.sges) length += s.length;
+
+  const std::lock_guard lock{posting_};
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  if (tail - head_.load(std::memory_order_acquire) == wqes_.size()) return PostResult::queue_full;
+  const std::size_t at = tail % wqes_.size();
+  std::copy(r.sges.begin(), r.sges.end(),
+            sges_.begin() + static_cast<std::ptrdiff_t>(at * max_sge_));
+  // No message is longer than 2^31 bytes, so a longer receive need not be told apart.
+  wqes_[at] = {r.wr_id, static_cast<std::uint32_t>(std::min<std::uint64_t>(length, 1u << 31)),
+               static_cast<std::uint32_t>(r.sges.size())};
+  tail_.store(tail + 1, std::memory_order_release);
+  return PostResult::posted;
+}
+
+}  // namespace verbena::engine

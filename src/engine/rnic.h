@@ -1,0 +1,104 @@
+#pragma once
+
+// The RNIC without I/O: bytes and an instant in; frames, completions, events and the next
+// deadline out. One caller at a time, except where a function says "any thread".
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <queue>
+#include <unordered_map>
+#include <vector>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "engine/attributes.h"
+#include "engine/completion_queue.h"
+#include "engine/counters.h"
+#include "engine/doorbell.h"
+#include "engine/memory.h"
+#include "engine/queue_pair.h"
+#include "packet/frame.h"
+#include "packet/packet.h"
+
+namespace verbena::engine {
+
+/// What one RNIC can do; the verbs report these.
+struct Limits {
+  static constexpr std::uint32_t kMaxQueuePairs = (1u << Qpn::kIndexBits) - 1;
+  static constexpr std::uint32_t kMaxQueueDepth = 32'768;
+  static constexpr std::uint32_t kMaxSge = 32;
+  static constexpr std::uint32_t kMaxInline = 1024;
+  static constexpr std::uint32_t kMaxCompletions = 1u << 22;
+  static constexpr std::uint8_t kMaxRdAtomic = 16;
+  static constexpr std::uint32_t kMaxRegions = 1u << 20;
+  static constexpr std::uint32_t kMaxDomains = 1u << 16;
+};
+
+class Rnic {
+ public:
+  /// `slot` is the part of the QPN space that is ours.
+  Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy);
+  ~Rnic();
+  Rnic(const Rnic&) = delete;
+  Rnic& operator=(const Rnic&) = delete;
+
+  // Set-up.
+
+  [[nodiscard]] Result<PdId> alloc_pd();
+  Status dealloc_pd(PdId pd);
+  /// The caller has checked that the program may use the range so.
+  [[nodiscard]] Result<MemoryRegion> register_memory(PdId pd, Segment memory, std::uint64_t iova,
+                                                     unsigned access);
+  Status deregister_memory(Key key);
+  [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
+  Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask, Instant now);
+  Status destroy_qp(QueuePair& qp);
+
+  // The data path of the program. Any thread; work() must follow for anything to happen.
+
+  [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request);
+  [[nodiscard]] PostResult post_receive(QueuePair& qp, const ReceiveRequest& request);
+  /// Posts are waiting for work().
+  [[nodiscard]] bool has_doorbells() const { return !doorbells_.empty(); }
+
+  // The data path of the wire.
+
+  void receive(const packet::Datagram& datagram, Instant now);
+  /// Takes new posts and expired timers, and sends what may be sent. False: the sink was full.
+  bool work(packet::FrameSink& sink, Instant now);
+  /// When work() must be called again, though nothing happens before.
+  [[nodiscard]] Instant next_deadline() const;
+  /// Completion queues that asked to be told. Cleared by the caller.
+  [[nodiscard]] std::vector<CompletionQueue*>& notifications() { return services_.notifications; }
+
+  [[nodiscard]] const Counters& counters() const { return services_.counters; }
+
+ private:
+  struct Timer {
+    Instant when;
+    Qpn qpn;
+    friend bool operator>(const Timer& a, const Timer& b) { return a.when > b.when; }
+  };
+
+  [[nodiscard]] QueuePair* find(Qpn qpn);
+  [[nodiscard]] Result<Qpn> new_qpn();
+  void ring_doorbells();
+  void expire_timers(Instant now);
+  void schedule(QueuePair& qp);
+  void reset(QueuePair& qp);
+  void set_timer(QueuePair& qp);
+
+  std::uint32_t slot_;
+  KeyTable keys_;
+  Services services_;
+  Entropy& entropy_;
+  Doorbells doorbells_;
+  std::unordered_map<std::uint32_t, unsigned> domains_;  // PdId to its users
+  std::uint32_t next_pd_ = 1;
+  std::unordered_map<std::uint32_t, std::unique_ptr<QueuePair>> qps_;
+  std::deque<QueuePair*> runnable_;
+  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "base/result.h"
+
+namespace verbena::host {
+
+struct CompletionQueue;
+
+/// Where a program sleeps until a completion queue has something. Its descriptor polls
+/// readable while an event waits.
+class CompletionChannel {
+ public:
+  static Result<CompletionChannel*> create();
+  ~CompletionChannel();
+  CompletionChannel(const CompletionChannel&) = delete;
+  CompletionChannel& operator=(const CompletionChannel&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+
+  /// Any thread.
+  void raise(CompletionQueue& cq);
+  /// Takes the oldest event. Blocks as the descriptor's flags say. EAGAIN, EINTR.
+  [[nodiscard]] Result<CompletionQueue*> get();
+  /// Events of `cq` that nobody took are forgotten.
+  void forget(const CompletionQueue& cq);
+
+ private:
+  explicit CompletionChannel(int fd) : fd_{fd} {}
+
+  const int fd_;  // eventfd, semaphore; may count more than the queue holds, never less
+  std::mutex mutex_;
+  std::deque<CompletionQueue*> events_;
+};
+
+}  // namespace verbena::host
