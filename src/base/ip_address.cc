@@ -5,6 +5,7 @@
 namespace verbena {
 
 std::optional<IpAddress> IpAddress::parse(std::string_view text) {
+  if (text.find('\0') != text.npos) return std::nullopt;  // inet_pton would stop there
   const std::string terminated{text};
   std::array<std::uint8_t, 4> four{};
   if (inet_pton(AF_INET, terminated.c_str(), four.data()) == 1) return v4(four);

@@ -78,12 +78,16 @@ struct Services {
   Dma& dma;
   Counters counters;
   std::vector<CompletionQueue*> notifications;
+  std::vector<Segment> segments;  // scratch of resolve()
 };
 
 /// Puts a completion into its queue. A queue that overruns takes its queue pair down with it.
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c);
 
-/// Ends the oldest send request with `status`, then the queue pair (IBA 10.3.1, class "fatal").
+/// Ends the oldest send request: a completion if it asked for one or `status` is an error.
+void complete_send(Services& services, QueuePair& qp, CompletionStatus status);
+
+/// Ends the oldest send request with an error, then the queue pair (IBA 10.3.1, class "fatal").
 void fail_send(Services& services, QueuePair& qp, CompletionStatus status);
 
 /// To ERR: whatever is posted completes as flushed, in order.

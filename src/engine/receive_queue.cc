@@ -19,8 +19,8 @@ PostResult ReceiveQueue::post(const ReceiveRequest& r) {
   const std::size_t at = tail % wqes_.size();
   std::copy(r.sges.begin(), r.sges.end(),
             sges_.begin() + static_cast<std::ptrdiff_t>(at * max_sge_));
-  // No message is longer than 2^31 bytes, so a longer receive need not be told apart.
-  wqes_[at] = {r.wr_id, static_cast<std::uint32_t>(std::min<std::uint64_t>(length, 1u << 31)),
+  // No message is longer, so a longer receive need not be told apart.
+  wqes_[at] = {r.wr_id, static_cast<std::uint32_t>(std::min<std::uint64_t>(length, kMaxMessage)),
                static_cast<std::uint32_t>(r.sges.size())};
   tail_.store(tail + 1, std::memory_order_release);
   return PostResult::posted;

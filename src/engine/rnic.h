@@ -52,21 +52,24 @@ class Rnic {
                                                      unsigned access);
   Status deregister_memory(Key key);
   [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
-  Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask, Instant now);
+  Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
   Status destroy_qp(QueuePair& qp);
 
   // The data path of the program. Any thread; work() must follow for anything to happen.
 
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request);
   [[nodiscard]] PostResult post_receive(QueuePair& qp, const ReceiveRequest& request);
-  /// Posts are waiting for work().
+  /// Posts are waiting for work(). Any thread.
   [[nodiscard]] bool has_doorbells() const { return !doorbells_.empty(); }
 
   // The data path of the wire.
 
   void receive(const packet::Datagram& datagram, Instant now);
-  /// Takes new posts and expired timers, and sends what may be sent. False: the sink was full.
+  /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
+  /// has_work(). False: the sink was full.
   bool work(packet::FrameSink& sink, Instant now);
+  /// There is more for work() to do at once.
+  [[nodiscard]] bool has_work() const { return !runnable_.empty() || has_doorbells(); }
   /// When work() must be called again, though nothing happens before.
   [[nodiscard]] Instant next_deadline() const;
   /// Completion queues that asked to be told. Cleared by the caller.

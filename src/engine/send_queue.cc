@@ -7,8 +7,6 @@
 namespace verbena::engine {
 
 namespace {
-constexpr std::uint64_t kMaxMessage = 1ull << 31;  // IBA 9.7.7.1.1: 2^31 bytes
-
 std::uint64_t total_length(std::span<const Sge> sges) {
   std::uint64_t n = 0;
   for (const Sge& s : sges) n += s.length;
@@ -57,7 +55,10 @@ PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
                      .remote_address = r.remote_address,
                      .rkey = r.rkey,
                      .length = static_cast<std::uint32_t>(length),
-                     .sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size())};
+                     .sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size()),
+                     .started = false,
+                     .first_psn = {},
+                     .packets = 0};
   tail_.store(tail + 1, std::memory_order_release);
   return PostResult::posted;
 }

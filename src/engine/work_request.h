@@ -8,6 +8,14 @@
 
 namespace verbena::engine {
 
+/// IBA 9.7.7.1.1.
+inline constexpr std::uint32_t kMaxMessage = 1u << 31;
+
+/// Packets of a message; an empty one has one, too.
+[[nodiscard]] constexpr std::uint32_t packets_of(std::uint32_t length, std::uint32_t mtu) {
+  return length == 0 ? 1 : (length - 1) / mtu + 1;
+}
+
 /// A piece of registered local memory.
 struct Sge {
   std::uint64_t address = 0;

@@ -81,11 +81,14 @@ constexpr std::array<OpcodeInfo, 256> make_opcode_table() {
   set(rc_write_last_imm,
       {"RC WRITE last with immediate", rc, write, false, true, false, false, true});
   set(rc_write_only, {"RC WRITE only", rc, write, true, true, true});
-  set(rc_write_only_imm, {"RC WRITE only with immediate", rc, write, true, true, true, false, true});
+  set(rc_write_only_imm,
+      {"RC WRITE only with immediate", rc, write, true, true, true, false, true});
   set(rc_read_request, {"RC READ request", rc, read_request, true, true, true});
-  set(rc_read_response_first, {"RC READ response first", rc, read_response, true, false, false, true});
+  set(rc_read_response_first,
+      {"RC READ response first", rc, read_response, true, false, false, true});
   set(rc_read_response_middle, {"RC READ response middle", rc, read_response, false, false});
-  set(rc_read_response_last, {"RC READ response last", rc, read_response, false, true, false, true});
+  set(rc_read_response_last,
+      {"RC READ response last", rc, read_response, false, true, false, true});
   set(rc_read_response_only, {"RC READ response only", rc, read_response, true, true, false, true});
   set(rc_acknowledge, {"RC ACKNOWLEDGE", rc, acknowledge, true, true, false, true});
   set(rc_send_last_inv,

@@ -104,21 +104,30 @@ std::string text(Syndrome s) {
 
 std::string_view text(NakCode code) {
   switch (code) {
-    case NakCode::psn_sequence_error: return "psn sequence error";
-    case NakCode::invalid_request: return "invalid request";
-    case NakCode::remote_access_error: return "remote access error";
-    case NakCode::remote_operational_error: return "remote operational error";
-    case NakCode::invalid_rd_request: return "invalid rd request";
+    case NakCode::psn_sequence_error:
+      return "psn sequence error";
+    case NakCode::invalid_request:
+      return "invalid request";
+    case NakCode::remote_access_error:
+      return "remote access error";
+    case NakCode::remote_operational_error:
+      return "remote operational error";
+    case NakCode::invalid_rd_request:
+      return "invalid rd request";
   }
   return "reserved code";
 }
 
 std::string_view text(Malformed reason) {
   switch (reason) {
-    case Malformed::too_short: return "too short";
-    case Malformed::bad_version: return "bad version";
-    case Malformed::unknown_opcode: return "unknown opcode";
-    case Malformed::bad_pad: return "bad pad";
+    case Malformed::too_short:
+      return "too short";
+    case Malformed::bad_version:
+      return "bad version";
+    case Malformed::unknown_opcode:
+      return "unknown opcode";
+    case Malformed::bad_pad:
+      return "bad pad";
   }
   return "unknown reason";
 }

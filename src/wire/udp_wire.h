@@ -6,26 +6,15 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "base/ip_address.h"
 #include "base/numbers.h"
 #include "base/result.h"
 #include "packet/frame.h"
+#include "wire/wire_counters.h"
 
 namespace verbena::wire {
-
-/// Monotonic since the wire was created.
-struct WireCounters {
-  std::uint64_t frames_sent = 0;
-  std::uint64_t frames_received = 0;
-  std::uint64_t send_errors = 0;         // frames the kernel refused
-  std::uint64_t icrc_errors = 0;         // dropped: damaged
-  std::uint64_t malformed = 0;           // dropped: shorter than a BTH and an ICRC
-  std::uint64_t socket_drops = 0;        // lost in front of us: receive buffer full (SO_RXQ_OVFL)
-  std::uint64_t handed_over = 0;         // reached us, belonged to another process, passed on
-  std::uint64_t handover_drops = 0;      // … and could not be passed on
-  std::uint64_t handover_received = 0;   // ours, passed on by another process
-};
 
 /// Gets each frame that is meant for this process, its ICRC checked.
 class DatagramSink {
@@ -66,8 +55,15 @@ class UdpWire final : public packet::FrameSink {
                                                 std::size_t size) override;
   void commit() override;
   void flush();
+  /// Frames wait because sockets are full. data_fd() becomes readable when they have room
+  /// again; receive() or flush() then sends them.
+  [[nodiscard]] bool send_waiting() const;
+  /// Why the kernel refused a frame last, with the numbers; empty: it never did. Grows old
+  /// silently: look at it when counters().send_errors has grown.
+  [[nodiscard]] const std::string& last_send_error() const;
 
   /// Takes what has arrived, a bounded amount. Returns the number of frames seen.
+  /// The sink's spans lie in `buffers` and hold until it returns.
   std::size_t receive(DatagramSink& sink);
   /// Registry, hand-over and steering upkeep. Call when control_fd() is readable.
   void serve_control(DatagramSink& sink);

@@ -1,0 +1,261 @@
+#include "engine/completer.h"
+
+#include <algorithm>
+
+#include "engine/queue_pair.h"
+#include "engine/requester.h"
+#include "engine/rnr_timer.h"
+
+namespace verbena::engine {
+
+namespace {
+
+/// IBA 9.7.6.1.3: 4.096 µs × 2^timeout; 0 switches the timer off.
+Duration transport_timeout(std::uint8_t code) {
+  return std::chrono::nanoseconds{4096} * (std::int64_t{1} << (code & 0x1f));
+}
+
+bool anything_outstanding(const QueuePair& qp) {
+  return distance(qp.requester.end, qp.completer.unacked) > 0;
+}
+
+void start_timers(QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  if (qp.attributes.timeout == 0) {
+    c.timeout_at = kNever;
+    c.early_at = now + c.early_patience;
+    return;
+  }
+  const Duration timeout = transport_timeout(qp.attributes.timeout);
+  c.timeout_at = now + timeout;
+  // Early tries stop where they would meet the timer.
+  c.early_at = c.early_patience < timeout / 2 ? now + c.early_patience : kNever;
+}
+
+void stop_timers(Completer& c) {
+  c.timeout_at = kNever;
+  c.early_at = kNever;
+}
+
+/// The peer answers: retries begin anew.
+void note_progress(QueuePair& qp, std::uint32_t packets, Instant now) {
+  Completer& c = qp.completer;
+  c.retries_left = qp.attributes.retry_count;
+  c.rnr_retries_left = qp.attributes.rnr_retry;
+  c.gap.reset();
+  c.window.acknowledged(packets);
+  c.round_trip.acknowledged(c.unacked.previous(), now);
+  c.early_patience = c.round_trip.patience();
+  auto& reads = qp.requester.reads;
+  while (!reads.empty() && distance(reads.front(), c.unacked) < 0) reads.pop_front();
+  if (distance(qp.requester.psn, c.unacked) < 0) move_cursor(qp, c.unacked);
+  anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);
+}
+
+/// All PSNs before `end` are answered. Stops at a READ whose data is missing: false then, the
+/// hole begins at `unacked` (IBA 9.7.5.1.4: an answer to a later request implies the loss).
+bool acknowledge_before(Services& services, QueuePair& qp, Psn end, Instant now) {
+  Completer& c = qp.completer;
+  const Psn before = c.unacked;
+  bool whole = true;
+  while (distance(end, c.unacked) > 0 && qp.sq.head() != qp.sq.tail()) {
+    const SendWqe& wqe = qp.sq.at(qp.sq.head());
+    if (wqe.is_read()) {
+      whole = false;
+      break;
+    }
+    if (distance(end, wqe.last_psn()) <= 0) {
+      c.unacked = end;
+      break;
+    }
+    c.unacked = wqe.last_psn().next();
+    complete_send(services, qp, CompletionStatus::success);
+  }
+  if (const auto n = distance(c.unacked, before); n > 0) {
+    note_progress(qp, static_cast<std::uint32_t>(n), now);
+  }
+  return whole;
+}
+
+void fail(Services& services, QueuePair& qp, CompletionStatus status) {
+  stop_timers(qp.completer);
+  fail_send(services, qp, status);
+}
+
+void go_back(Services& services, QueuePair& qp, Instant now) {
+  ++services.counters.completer_retry_err;
+  qp.completer.round_trip.went_back();
+  move_cursor(qp, qp.completer.unacked);
+  start_timers(qp, now);
+}
+
+/// A retry that counts (IBA 9.7.6.1.1).
+void retry(Services& services, QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  if (c.retries_left == 0) {
+    ++services.counters.retry_exceeded_err;
+    fail(services, qp, CompletionStatus::retry_exceeded);
+    return;
+  }
+  --c.retries_left;
+  go_back(services, qp, now);
+}
+
+/// Responses are missing from `unacked` on. Those behind the hole keep arriving: ask once.
+void retry_gap(Services& services, QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  if (c.gap == c.unacked) return;
+  c.window.lost();
+  const Psn hole = c.unacked;
+  retry(services, qp, now);
+  c.gap = hole;
+}
+
+void wait_for_receiver(Services& services, QueuePair& qp, std::uint8_t timer, Instant now) {
+  Completer& c = qp.completer;
+  ++services.counters.rcvd_rnr_err;
+  if (qp.attributes.rnr_retry != 7) {  // 7: for ever
+    if (c.rnr_retries_left == 0) {
+      ++services.counters.retry_rnr_exceeded_err;
+      fail(services, qp, CompletionStatus::rnr_retry_exceeded);
+      return;
+    }
+    --c.rnr_retries_left;
+  }
+  c.round_trip.went_back();
+  move_cursor(qp, c.unacked);
+  stop_timers(c);
+  qp.requester.wait_until = now + rnr_delay(timer);
+}
+
+void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant now) {
+  using packet::NakCode;
+  switch (code) {
+    case NakCode::psn_sequence_error:
+      ++services.counters.rcvd_seq_err;
+      qp.completer.window.lost();
+      retry(services, qp, now);
+      return;
+    case NakCode::invalid_request:
+      fail(services, qp, CompletionStatus::remote_invalid_request);
+      return;
+    case NakCode::remote_access_error:
+      fail(services, qp, CompletionStatus::remote_access_error);
+      return;
+    case NakCode::remote_operational_error:
+      fail(services, qp, CompletionStatus::remote_operation_error);
+      return;
+    case NakCode::invalid_rd_request: break;
+  }
+  fail(services, qp, CompletionStatus::bad_response);
+}
+
+void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
+  using Type = packet::Syndrome::Type;
+  const packet::Syndrome syndrome = p.aeth.syndrome;
+  switch (syndrome.type()) {
+    case Type::ack:
+      if (!acknowledge_before(services, qp, p.bth.psn.next(), now)) retry_gap(services, qp, now);
+      return;
+    case Type::rnr_nak:
+      if (!acknowledge_before(services, qp, p.bth.psn, now)) {
+        retry_gap(services, qp, now);
+      } else if (qp.completer.unacked == p.bth.psn) {
+        wait_for_receiver(services, qp, syndrome.rnr_timer(), now);
+      }
+      return;
+    case Type::nak:
+      if (!acknowledge_before(services, qp, p.bth.psn, now)) {
+        retry_gap(services, qp, now);
+      } else if (qp.completer.unacked == p.bth.psn) {
+        handle_nak(services, qp, syndrome.nak_code(), now);
+      }
+      return;
+    case Type::reserved:
+      ++services.counters.drop_response;
+      return;
+  }
+}
+
+void handle_read_response(Services& services, QueuePair& qp, const packet::Packet& p,
+                          Instant now) {
+  Completer& c = qp.completer;
+  // A response acknowledges the requests before its own.
+  if (!acknowledge_before(services, qp, p.bth.psn, now)) {
+    retry_gap(services, qp, now);
+    return;
+  }
+  if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail() ||
+      !qp.sq.at(qp.sq.head()).is_read()) {
+    ++services.counters.drop_response;
+    return;
+  }
+
+  const SendWqe& wqe = qp.sq.at(qp.sq.head());
+  const std::uint32_t mtu = qp.attributes.path_mtu;
+  const auto offset = static_cast<std::uint32_t>(distance(p.bth.psn, wqe.first_psn)) * mtu;
+  const std::uint32_t expected = std::min(mtu, wqe.length - offset);
+  if (p.payload.size() != expected) {
+    fail(services, qp, CompletionStatus::bad_response);
+    return;
+  }
+  if (expected > 0 && (!resolve(services.keys, qp.pd, qp.sq.sges(qp.sq.head()), offset, expected,
+                                Access::kLocalWrite, services.segments) ||
+                       !services.dma.scatter(p.payload, services.segments))) {
+    fail(services, qp, CompletionStatus::local_protection_error);
+    return;
+  }
+  const bool last = p.bth.psn == wqe.last_psn();
+  c.unacked = p.bth.psn.next();
+  if (last) complete_send(services, qp, CompletionStatus::success);
+  note_progress(qp, 1, now);
+}
+
+}  // namespace
+
+void note_sent(QueuePair& qp, Psn psn, Instant now) {
+  Completer& c = qp.completer;
+  c.round_trip.sent(psn, now);
+  if (c.timeout_at == kNever && c.early_at == kNever) start_timers(qp, now);
+}
+
+void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
+  const Completer& c = qp.completer;
+  // Ghosts: answers to what is complete already, or was never asked.
+  if (distance(p.bth.psn, c.unacked) < 0 || distance(p.bth.psn, qp.requester.end) >= 0) {
+    ++services.counters.drop_response;
+    return;
+  }
+  if (p.info().kind == packet::Kind::acknowledge) {
+    handle_acknowledge(services, qp, p, now);
+  } else {
+    handle_read_response(services, qp, p, now);
+  }
+}
+
+void expire(Services& services, QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  end_wait(qp.requester, now);
+  if (now >= c.timeout_at) {
+    ++services.counters.timeouts;
+    c.window.collapse();
+    c.gap.reset();
+    retry(services, qp, now);
+  } else if (now >= c.early_at) {
+    ++services.counters.early_retransmits;
+    const Instant timeout_at = c.timeout_at;
+    c.early_patience *= 2;
+    c.window.collapse();
+    c.gap.reset();
+    go_back(services, qp, now);
+    c.timeout_at = timeout_at;  // it buys no time
+  }
+}
+
+Instant next_deadline(const QueuePair& qp) {
+  Instant when = std::min(qp.completer.timeout_at, qp.completer.early_at);
+  if (qp.requester.wait_until > Instant{}) when = std::min(when, qp.requester.wait_until);
+  return when;
+}
+
+}  // namespace verbena::engine

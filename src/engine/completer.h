@@ -1,0 +1,46 @@
+#pragma once
+
+// Takes what comes back for our requests: acknowledgements, NAKs, READ responses; retries,
+// and completes (IBA 9.7.5, requester side).
+
+#include <cstdint>
+#include <optional>
+
+#include "base/psn.h"
+#include "base/time.h"
+#include "engine/round_trip.h"
+#include "engine/window.h"
+#include "packet/packet.h"
+
+namespace verbena::engine {
+
+struct QueuePair;
+struct Services;
+
+struct Completer {
+  Psn unacked;  // the oldest PSN that nothing has answered
+  Window window;
+  RoundTrip round_trip;
+
+  std::uint8_t retries_left = 0;
+  std::uint8_t rnr_retries_left = 0;
+  std::optional<Psn> gap;  // a hole in READ responses that we have asked again for
+
+  Instant timeout_at = kNever;  // the transport timer of IBA 9.7.6.1.3
+  Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
+  Duration early_patience{};
+};
+
+/// The requester sent a packet.
+void note_sent(QueuePair& qp, Psn psn, Instant now);
+
+/// An ACKNOWLEDGE or READ response for this queue pair.
+void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now);
+
+/// Timers whose time has come.
+void expire(Services& services, QueuePair& qp, Instant now);
+
+/// When expire() has to be called.
+[[nodiscard]] Instant next_deadline(const QueuePair& qp);
+
+}  // namespace verbena::engine

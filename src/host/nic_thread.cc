@@ -1,0 +1,124 @@
+#include "host/nic_thread.h"
+
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <span>
+
+#include "host/clock.h"
+#include "host/log.h"
+
+namespace verbena::host {
+
+namespace {
+
+bool watch(int epoll, int fd) {
+  epoll_event e{};
+  e.events = EPOLLIN;
+  e.data.fd = fd;
+  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0;
+}
+
+timespec until_from_now(Instant until) {
+  const Duration left = std::max<Duration>(until - now(), Duration{0});
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+  return {static_cast<time_t>(seconds.count()), static_cast<long>((left - seconds).count())};
+}
+
+}  // namespace
+
+Status NicThread::start(int data_fd, int control_fd) {
+  control_fd_ = control_fd;
+  wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  aside_epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  full_epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  const bool ready = wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
+                     watch(aside_epoll_, wake_fd_) && watch(aside_epoll_, control_fd) &&
+                     watch(full_epoll_, wake_fd_) && watch(full_epoll_, control_fd) &&
+                     watch(full_epoll_, data_fd);
+  if (!ready) return Error{errno, "descriptors for the NIC thread"};
+
+  // The program's signals are for the program's threads.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread{};
+  const int failed = pthread_create(
+      &thread, nullptr,
+      [](void* self) -> void* {
+        static_cast<NicThread*>(self)->run();
+        return nullptr;
+      },
+      this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return Error{failed, "pthread_create for the NIC thread"};
+  pthread_setname_np(thread, "verbena-nic");
+  pthread_detach(thread);
+  return Ok{};
+}
+
+void NicThread::wake_by(Instant deadline) {
+  Instant asleep = asleep_until_.load();
+  while (deadline < asleep) {
+    if (!asleep_until_.compare_exchange_weak(asleep, deadline)) continue;
+    eventfd_write(wake_fd_, 1);  // fails only when it is set already
+    return;
+  }
+}
+
+NicThread::Woken NicThread::wait(int epoll, Instant until) {
+  std::array<epoll_event, 3> events{};
+  const timespec left = until_from_now(until);
+  const int n =
+      epoll_pwait2(epoll, events.data(), events.size(), until == kNever ? nullptr : &left, nullptr);
+  if (n < 0 && errno != EINTR) log(LogLevel::error, "epoll_pwait2 in the NIC thread: errno {}", errno);
+
+  Woken woken;
+  for (const epoll_event& e : std::span{events}.first(n > 0 ? static_cast<std::size_t>(n) : 0)) {
+    if (e.data.fd == wake_fd_) {
+      eventfd_t count = 0;
+      eventfd_read(wake_fd_, &count);
+    } else if (e.data.fd == control_fd_) {
+      woken.control = true;
+    } else {
+      woken.data = true;
+    }
+  }
+  return woken;
+}
+
+void NicThread::run() {
+  Instant deadline = now();
+  for (;;) {
+    const Instant polled = last_polled_.load(std::memory_order_relaxed);
+    const bool aside = now() - polled < kAside;
+    if (aside) {
+      asleep_until_.store(Instant::min());  // the poller does whatever comes up
+      const Woken woken = wait(aside_epoll_, polled + kAside);
+      asleep_until_.store(kNever);
+      deadline = now();  // whatever the poller left behind
+      if (woken.control) work_.work(true);
+      continue;
+    }
+    asleep_until_.store(deadline);
+    const Woken woken = wait(full_epoll_, deadline);
+    asleep_until_.store(kNever);
+    // It may have been a poller's packet: then the poller has it by now.
+    if (!woken.control && now() - last_polled_.load(std::memory_order_relaxed) < kAside) continue;
+    deadline = work_.work(woken.control);
+  }
+}
+
+void NicThread::abandon() {
+  close(wake_fd_);
+  close(aside_epoll_);
+  close(full_epoll_);
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,186 @@
+#include "wire/peers.h"
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/numbers.h"
+#include "wire/registry_name.h"
+
+namespace verbena::wire {
+namespace {
+
+constexpr int kEventsPerTurn = 64;
+constexpr int kMessagesPerTurn = 64;
+constexpr int kSendBuffer = 1 << 20;  // the kernel clamps it to net.core.wmem_max
+
+}  // namespace
+
+Peers::Peers(std::uint32_t own_slot, Fd listener, int table_fd, std::span<std::uint8_t> memory,
+             int epoll_fd)
+    : own_slot_{own_slot},
+      listener_{std::move(listener)},
+      table_fd_{table_fd},
+      memory_{memory},
+      epoll_fd_{epoll_fd} {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = listener_.get();
+  ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, listener_.get(), &event);
+}
+
+void Peers::adopt(Fd connection, std::uint32_t slot) {
+  const ControlHeader hello{.kind = ControlKind::hello, .slot = own_slot_};
+  ::setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+  (void)::send(connection.get(), &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
+  by_slot_[slot] = watch(std::move(connection), slot);
+}
+
+int Peers::watch(Fd fd, std::uint32_t slot) {
+  const int number = fd.get();
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = number;
+  ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, number, &event);
+  connections_[number] = Connection{std::move(fd), slot};
+  return number;
+}
+
+Peers::HandOver Peers::hand_over(std::uint32_t slot, const Train& frames) {
+  auto known = by_slot_.find(slot);
+  if (known == by_slot_.end()) {
+    auto connected = connect_to_slot(slot);
+    if (!connected) {
+      return connected.error().code == ECONNREFUSED ? HandOver::no_owner : HandOver::busy;
+    }
+    adopt(std::move(connected).value(), slot);
+    known = by_slot_.find(slot);
+  }
+  auto header = header_of(frames);
+  std::array<iovec, 2> pieces{
+      iovec{&header, sizeof header},
+      iovec{const_cast<std::uint8_t*>(frames.whole.bytes.data()), frames.whole.bytes.size()}};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  // A connection that broke is found by serve(), which then says who died.
+  const auto sent = ::sendmsg(known->second, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent >= 0 ? HandOver::passed : HandOver::busy;
+}
+
+void Peers::serve(PeerEvents& events) {
+  std::array<epoll_event, kEventsPerTurn> ready;
+  const int count = ::epoll_wait(epoll_fd_, ready.data(), kEventsPerTurn, 0);
+  for (int i = 0; i < count; ++i) {
+    const int fd = ready[static_cast<std::size_t>(i)].data.fd;
+    if (fd == listener_.get()) {
+      accept_all();
+    } else {
+      read(fd, events);
+    }
+  }
+}
+
+void Peers::accept_all() {
+  for (;;) {
+    Fd accepted{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+    if (!accepted) return;
+    if (trusted_peer(accepted)) watch(std::move(accepted), 0);
+  }
+}
+
+void Peers::read(int fd, PeerEvents& events) {
+  for (int i = 0; i < kMessagesPerTurn; ++i) {
+    const auto found = connections_.find(fd);
+    if (found == connections_.end()) return;
+    ControlHeader header{};
+    std::array<iovec, 2> pieces{iovec{&header, sizeof header},
+                                iovec{memory_.data(), memory_.size()}};
+    msghdr message{};
+    message.msg_iov = pieces.data();
+    message.msg_iovlen = pieces.size();
+    const auto got = ::recvmsg(fd, &message, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+    if (got <= 0) {
+      lost(fd, events);
+      return;
+    }
+    const bool readable = static_cast<std::size_t>(got) >= sizeof header &&
+                          header.magic == ControlHeader::kMagic;
+    if (readable) {
+      handle(found->second, header, static_cast<std::size_t>(got) - sizeof header, events);
+    }
+  }
+}
+
+void Peers::handle(Connection& connection, const ControlHeader& header, std::size_t bytes,
+                   PeerEvents& events) {
+  switch (header.kind) {
+    case ControlKind::hello:
+      if (header.slot == 0 || header.slot >= Qpn::kSlots || connection.slot != 0) return;
+      connection.slot = header.slot;
+      by_slot_.emplace(header.slot, connection.fd.get());
+      return;
+    case ControlKind::table_request:
+      send_table(connection.fd.get());
+      return;
+    case ControlKind::frames:
+      events.train(train_of(header, memory_.first(bytes)));
+      return;
+    case ControlKind::table:
+      return;  // nobody asked
+  }
+}
+
+void Peers::send_table(int fd) const {
+  ControlHeader answer{.kind = ControlKind::table};
+  iovec piece{&answer, sizeof answer};
+  alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* c = CMSG_FIRSTHDR(&message);
+  c->cmsg_level = SOL_SOCKET;
+  c->cmsg_type = SCM_RIGHTS;
+  c->cmsg_len = CMSG_LEN(sizeof table_fd_);
+  std::memcpy(CMSG_DATA(c), &table_fd_, sizeof table_fd_);
+  (void)::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Peers::lost(int fd, PeerEvents& events) {
+  const std::uint32_t slot = connections_.at(fd).slot;
+  const auto named = by_slot_.find(slot);
+  const bool was_the_one = named != by_slot_.end() && named->second == fd;
+  drop(fd);
+  if (!was_the_one) return;
+  // A dying process closes its descriptors one by one: if its name still stands, go on
+  // watching. That connection hangs up in its turn.
+  if (auto again = connect_to_slot(slot)) {
+    adopt(std::move(again).value(), slot);
+  } else if (again.error().code == ECONNREFUSED) {
+    events.peer_died(slot);
+  }
+}
+
+void Peers::drop(int fd) {
+  const auto found = connections_.find(fd);
+  const auto named = by_slot_.find(found->second.slot);
+  if (named != by_slot_.end() && named->second == fd) by_slot_.erase(named);
+  ::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  connections_.erase(found);
+}
+
+void Peers::close() {
+  // The name first: whoever sees a hang-up then finds it gone.
+  listener_.reset();
+  connections_.clear();
+  by_slot_.clear();
+}
+
+}  // namespace verbena::wire

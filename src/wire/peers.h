@@ -1,0 +1,66 @@
+#pragma once
+
+// Connections to the other processes of the registry: hands the table to joiners, passes on
+// frames that reached the wrong process, and sees deaths as hang-ups. Nothing here waits: a
+// peer that is stopped costs a dropped frame, never a blocked one.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+
+#include "wire/control_message.h"
+#include "wire/fd.h"
+#include "wire/train.h"
+
+namespace verbena::wire {
+
+class PeerEvents : public TrainSink {
+ public:
+  virtual void peer_died(std::uint32_t slot) = 0;
+
+ protected:
+  ~PeerEvents() = default;
+};
+
+class Peers {
+ public:
+  enum class HandOver : std::uint8_t { passed, busy, no_owner };
+
+  /// `memory` is where frames of other processes are received into. `epoll_fd` watches all
+  /// connections.
+  Peers(std::uint32_t own_slot, Fd listener, int table_fd, std::span<std::uint8_t> memory,
+        int epoll_fd);
+
+  /// A connection to `slot` that is already open.
+  void adopt(Fd connection, std::uint32_t slot);
+  [[nodiscard]] HandOver hand_over(std::uint32_t slot, const Train& frames);
+  /// Does what the epoll calls for, a bounded amount.
+  void serve(PeerEvents& events);
+  void close();
+
+ private:
+  struct Connection {
+    Fd fd;
+    std::uint32_t slot = 0;  // 0: the peer hasn't said
+  };
+
+  int watch(Fd fd, std::uint32_t slot);
+  void accept_all();
+  void read(int fd, PeerEvents& events);
+  void handle(Connection& connection, const ControlHeader& header, std::size_t bytes,
+              PeerEvents& events);
+  void send_table(int fd) const;
+  void lost(int fd, PeerEvents& events);
+  void drop(int fd);
+
+  std::uint32_t own_slot_;
+  Fd listener_;
+  int table_fd_;
+  std::span<std::uint8_t> memory_;
+  int epoll_fd_;
+  std::unordered_map<int, Connection> connections_;      // by descriptor
+  std::unordered_map<std::uint32_t, int> by_slot_;       // one to each
+};
+
+}  // namespace verbena::wire

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "wire/fd.h"
+#include "wire/socket_address.h"
+#include "wire/train.h"
+#include "wire/wire_counters.h"
+
+namespace verbena::wire {
+
+struct ReceiveSocket {
+  Fd fd;
+  LocalAddress local;
+  std::uint32_t drops_seen = 0;  // SO_RXQ_OVFL counts from the socket's birth, and wraps
+};
+
+/// Takes datagrams from sockets, many with one call.
+class Receiver {
+ public:
+  static constexpr std::size_t kBuffers = 16;
+  static constexpr std::size_t kBufferBytes = 1u << 16;  // what GRO merges at most
+
+  /// `memory` holds kBuffers * kBufferBytes.
+  Receiver(std::span<std::uint8_t> memory, WireCounters& counters);
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+  /// At most kBuffers trains. Returns how many.
+  std::size_t receive(ReceiveSocket& socket, TrainSink& sink);
+
+ private:
+  // Traffic class, hop limit, segment size and drops, an int each.
+  struct alignas(cmsghdr) Control {
+    std::array<std::uint8_t, 4 * CMSG_SPACE(sizeof(int))> bytes;
+  };
+
+  /// The kernel overwrites the sizes in the message; this sets them again.
+  void prepare(std::size_t i);
+
+  std::span<std::uint8_t> memory_;
+  WireCounters& counters_;
+  // Prepared once: a call that finds nothing must cost no more than the system call.
+  std::array<mmsghdr, kBuffers> messages_{};
+  std::array<iovec, kBuffers> pieces_{};
+  std::array<SocketAddress, kBuffers> sources_;
+  std::array<Control, kBuffers> controls_{};
+};
+
+}  // namespace verbena::wire

@@ -1,0 +1,42 @@
+#pragma once
+
+// How a process enters the registry. There is no leader: whoever is alive hands out the table,
+// and the first one founds it.
+//
+//   list names ─┬─ a peer answers ──────────────────────────────► claim a slot
+//               └─ nobody there ── hold the founder's name ── found ──┘
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "wire/fd.h"
+#include "wire/shared_table.h"
+
+namespace verbena::wire {
+
+/// A live peer that we keep a connection to, so that each sees the other's death.
+struct Sponsor {
+  Fd connection;
+  std::uint32_t slot = 0;
+};
+
+struct Registration {
+  SharedTable table;
+  std::uint32_t slot = 0;
+  Fd listener;                     // holds the slot's name
+  std::optional<Sponsor> sponsor;  // who gave us the table
+};
+
+[[nodiscard]] Result<Registration> join_registry();
+
+struct Claim {
+  std::uint32_t slot = 0;
+  Fd listener;
+};
+/// Takes a random slot that is neither held nor resting, or else the one that rested longest.
+[[nodiscard]] Result<Claim> claim_slot(SharedTable& table, Instant now);
+
+}  // namespace verbena::wire

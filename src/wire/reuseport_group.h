@@ -1,0 +1,48 @@
+#pragma once
+
+// Our membership of the processes that share one (address, 4791), and the steering among them.
+//
+//   join, death, misdirected frame ─► renew(): program from the table, probes for every index
+//   probe arrives ─► learned(): our index into the table; if it is news, a new program
+//
+// Nobody models the order of the kernel's array. A stale program costs hand-overs for the few
+// milliseconds until a probe has corrected it.
+
+#include <cstdint>
+#include <optional>
+
+#include "base/time.h"
+#include "wire/shared_table.h"
+#include "wire/socket_address.h"
+#include "wire/steering.h"
+
+namespace verbena::wire {
+
+class ReuseportGroup {
+ public:
+  /// `socket` is our member, bound. `table` outlives this.
+  ReuseportGroup(SharedTable& table, std::uint32_t own_slot, LocalAddress local, int socket);
+
+  /// Puts the table's knowledge into the kernel and asks every member where it is.
+  void renew();
+  /// We got a frame of another process. Renews, unless that happened just now.
+  void misdirected(Instant now);
+  /// False: the probe is not our registry's.
+  bool learned(const Probe& probe);
+  /// Our socket is closed: tells the others to look where they are.
+  void left();
+
+ private:
+  void attach();
+  void send_probes(int socket) const;
+
+  SharedTable& table_;
+  std::uint32_t own_slot_;
+  LocalAddress local_;
+  int socket_;
+  std::optional<SharedTable::Column> column_;  // nullopt: no room in the table
+  std::uint32_t generation_seen_ = 0;
+  Instant renewed_{};
+};
+
+}  // namespace verbena::wire

@@ -1,0 +1,79 @@
+#pragma once
+
+// What the processes of a registry know together: who holds which slot, and at which index of
+// the kernel's array each one's socket is, per address. A memfd of fixed, sealed size, mapped
+// by all of them. Lock-free, because a process may be killed or stopped at any instruction;
+// pointer-free; and any value that lies there is safe to read: the worst is a wrong rule, and
+// the frame then takes the detour of a hand-over.
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/numbers.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "wire/fd.h"
+#include "wire/socket_address.h"
+#include "wire/steering.h"
+
+namespace verbena::wire {
+
+class SharedTable {
+ public:
+  /// How long a slot stays unused after its process, so that late packets find nobody.
+  static constexpr Duration kRest = std::chrono::seconds{30};
+  static constexpr std::size_t kAddresses = 64;
+  static constexpr const char* kName = "verbena-registry";
+
+  /// Which column of the table is an address'.
+  using Column = std::size_t;
+
+  static Result<SharedTable> found();
+  /// A table that another process handed us. EPROTO: not one, or of another version.
+  static Result<SharedTable> map(Fd memfd);
+
+  [[nodiscard]] int fd() const { return memfd_.get(); }
+  [[nodiscard]] std::uint64_t nonce() const;
+  /// Changes whenever rules() may have changed.
+  [[nodiscard]] std::uint32_t generation() const;
+  [[nodiscard]] std::uint32_t next_round();
+
+  // Slots.
+  enum class SlotState : std::uint8_t { free, held, resting };
+  [[nodiscard]] SlotState state(std::uint32_t slot, Instant now) const;
+  /// Only while resting; how the longest-rested is found when no slot is free.
+  [[nodiscard]] Instant rests_until(std::uint32_t slot) const;
+  void hold(std::uint32_t slot);
+  /// The process of `slot` has ended. False: it was known already.
+  bool release(std::uint32_t slot, Instant now);
+
+  // Members of each address' group.
+  /// nullopt: more addresses than the table has room for; the address works unsteered.
+  [[nodiscard]] std::optional<Column> column_of(const LocalAddress& local);
+  /// Our socket is in the group, at an index that a probe will tell.
+  void join(Column column, std::uint32_t slot);
+  /// What a probe said. True: the index is news.
+  bool learn(Column column, std::uint32_t slot, const Probe& probe);
+  void leave(Column column, std::uint32_t slot);
+  [[nodiscard]] std::vector<SteeringRule> rules(Column column) const;
+  /// An index that no member is beyond, as far as the table knows.
+  [[nodiscard]] std::size_t index_bound(Column column) const;
+
+ private:
+  struct Layout;
+  struct Unmap {
+    void operator()(Layout* layout) const;
+  };
+
+  SharedTable(Fd memfd, std::unique_ptr<Layout, Unmap> layout);
+
+  Fd memfd_;
+  std::unique_ptr<Layout, Unmap> layout_;
+};
+
+}  // namespace verbena::wire

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <cstdint>
+#include <string>
+
+#include "base/ip_address.h"
+
+namespace verbena::wire {
+
+/// An address of this machine. `interface` is the scope of a link-local one.
+struct LocalAddress {
+  IpAddress address;
+  unsigned interface = 0;
+};
+
+/// A sockaddr of either family.
+class SocketAddress {
+ public:
+  SocketAddress() = default;
+  /// `interface` matters to link-local addresses only.
+  SocketAddress(const IpAddress& address, std::uint16_t port, unsigned interface);
+
+  [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage_); }
+  [[nodiscard]] const sockaddr* get() const {
+    return reinterpret_cast<const sockaddr*>(&storage_);
+  }
+  [[nodiscard]] socklen_t size() const { return size_; }
+  static constexpr socklen_t capacity() { return sizeof(sockaddr_storage); }
+
+  /// What the kernel wrote there. Unspecified for a family other than IP.
+  [[nodiscard]] IpAddress address() const;
+  [[nodiscard]] std::uint16_t port() const;
+
+ private:
+  sockaddr_storage storage_{};
+  socklen_t size_ = 0;
+};
+
+/// "10.0.0.1:4791" or "[fe80::1]:4791", for messages.
+[[nodiscard]] std::string text_of(const IpAddress& address, std::uint16_t port);
+
+}  // namespace verbena::wire

@@ -1,0 +1,281 @@
+#include "wire/transmitter.h"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "base/bytes.h"
+#include "packet/icrc.h"
+#include "packet/packet.h"
+#include "wire/udp_socket.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+namespace verbena::wire {
+namespace {
+
+constexpr std::size_t kMaxRun = 32;          // batches of one sendmmsg
+constexpr std::size_t kDestinationQpn = 5;   // its offset in the BTH
+
+struct alignas(cmsghdr) Control {
+  std::array<std::uint8_t, CMSG_SPACE(sizeof(std::uint16_t)) + 2 * CMSG_SPACE(sizeof(int))> bytes;
+};
+
+/// Appends control messages to a msghdr whose buffer is large enough for all of them.
+class ControlWriter {
+ public:
+  ControlWriter(msghdr& message, Control& control) : message_{message} {
+    std::memset(&control, 0, sizeof control);
+    message_.msg_control = control.bytes.data();
+    message_.msg_controllen = 0;
+  }
+
+  template <typename T>
+  void add(int level, int type, T value) {
+    auto* at = reinterpret_cast<cmsghdr*>(static_cast<std::uint8_t*>(message_.msg_control) +
+                                          message_.msg_controllen);
+    at->cmsg_level = level;
+    at->cmsg_type = type;
+    at->cmsg_len = CMSG_LEN(sizeof value);
+    std::memcpy(CMSG_DATA(at), &value, sizeof value);
+    message_.msg_controllen += CMSG_SPACE(sizeof value);
+  }
+
+ private:
+  msghdr& message_;
+};
+
+void describe(const packet::Flow& flow, std::uint16_t segment, msghdr& message,
+              Control& control) {
+  ControlWriter writer{message, control};
+  const bool v4 = flow.source.is_v4();
+  if (segment != 0) writer.add(IPPROTO_UDP, UDP_SEGMENT, segment);
+  if (flow.traffic_class != 0) {
+    writer.add(v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
+               int{flow.traffic_class});
+  }
+  if (flow.hop_limit != 0) {
+    writer.add(v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, int{flow.hop_limit});
+  }
+  if (message.msg_controllen == 0) message.msg_control = nullptr;
+}
+
+}  // namespace
+
+Transmitter::Transmitter(std::span<std::uint8_t> arena, SendSockets& sockets,
+                         WireCounters& counters, int epoll_fd)
+    : arena_{arena}, sockets_{sockets}, counters_{counters}, epoll_fd_{epoll_fd} {
+  batches_.reserve(kMaxBatches);
+}
+
+std::span<std::uint8_t> Transmitter::reserve(const packet::Flow& flow, std::size_t size) {
+  const std::size_t bytes = size + packet::kIcrcSize;
+  reserved_ = 0;
+  if (size < kDestinationQpn + 3 || bytes > kMaxBatchBytes) return {};
+  if (head_ + bytes > arena_.size() || batches_.size() >= kMaxBatches) {
+    flush();
+    if (head_ + bytes > arena_.size() || batches_.size() >= kMaxBatches) return {};
+  }
+  reserved_flow_ = flow;
+  reserved_ = bytes;
+  return arena_.subspan(head_, size);
+}
+
+void Transmitter::commit() {
+  if (reserved_ == 0) return;
+  const std::size_t bytes = std::exchange(reserved_, 0);
+  const auto qpn = load_be24(&arena_[head_ + kDestinationQpn]);
+
+  if (!joins_last(qpn, bytes)) {
+    SendSocket* socket = sockets_.find(reserved_flow_.source, reserved_flow_.source_port);
+    if (socket == nullptr) {
+      ++counters_.send_errors;
+      last_error_ = "send from " + text_of(reserved_flow_.source, reserved_flow_.source_port) +
+                    ": no such source port; take it from source_port()";
+      return;
+    }
+    batches_.push_back({.flow = reserved_flow_,
+                        .socket = socket,
+                        .destination_qpn = qpn,
+                        .offset = head_,
+                        .segment = bytes});
+  }
+  Batch& batch = batches_.back();
+  seal(batch, head_, bytes, batch.frames);
+  batch.bytes += bytes;
+  ++batch.frames;
+  head_ += bytes;
+}
+
+bool Transmitter::joins_last(std::uint32_t destination_qpn, std::size_t bytes) const {
+  if (batches_.empty()) return false;
+  const Batch& last = batches_.back();
+  const bool last_frame_is_full = last.bytes == last.frames * last.segment;
+  return last.offset + last.bytes == head_ && last.socket->segments &&
+         last.destination_qpn == destination_qpn && last_frame_is_full &&
+         bytes <= last.segment && last.frames < kMaxSegments &&
+         last.bytes + bytes <= kMaxBatchBytes && last.flow == reserved_flow_;
+}
+
+/// The kernel numbers the datagrams of a batch 0, 1, 2, … in the IPv4 identification, and
+/// the ICRC covers it.
+void Transmitter::seal(const Batch& batch, std::size_t offset, std::size_t bytes,
+                       std::size_t index) {
+  const std::size_t size = bytes - packet::kIcrcSize;
+  const packet::IcrcHeaders headers{.source = batch.flow.source,
+                                    .destination = batch.flow.destination,
+                                    .source_port = batch.flow.source_port,
+                                    .destination_port = packet::kRocePort,
+                                    .identification = static_cast<std::uint16_t>(index)};
+  packet::store_icrc(&arena_[offset + size], packet::icrc(headers, arena_.subspan(offset, size)));
+}
+
+void Transmitter::flush() {
+  for (SendSocket* socket : full_) socket->blocked = false;
+  for (std::size_t i = 0; i < batches_.size();) {
+    SendSocket* socket = batches_[i].socket;
+    std::size_t count = 1;
+    while (count < kMaxRun && i + count < batches_.size() &&
+           batches_[i + count].socket == socket) {
+      ++count;
+    }
+    if (!socket->blocked) send_run(i, count);
+    // A run that stopped early (refused or split) goes on where it stopped.
+    while (i < batches_.size() && (batches_[i].done || batches_[i].socket->blocked)) ++i;
+  }
+  forget_sent();
+  watch_full_sockets();
+}
+
+/// Sends as many of these batches, all of one socket, as the kernel takes; at least one of
+/// them is done, split or blocked afterwards.
+void Transmitter::send_run(std::size_t first, std::size_t count) {
+  std::array<mmsghdr, kMaxRun> messages{};
+  std::array<iovec, kMaxRun> pieces{};
+  std::array<SocketAddress, kMaxRun> destinations;
+  std::array<Control, kMaxRun> controls;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Batch& batch = batches_[first + i];
+    destinations[i] = {batch.flow.destination, packet::kRocePort, batch.socket->local.interface};
+    pieces[i] = {&arena_[batch.offset], batch.bytes};
+    msghdr& message = messages[i].msg_hdr;
+    message.msg_name = destinations[i].get();
+    message.msg_namelen = destinations[i].size();
+    message.msg_iov = &pieces[i];
+    message.msg_iovlen = 1;
+    const auto segment = batch.frames > 1 ? static_cast<std::uint16_t>(batch.segment) : 0;
+    describe(batch.flow, static_cast<std::uint16_t>(segment), message, controls[i]);
+  }
+
+  const int fd = batches_[first].socket->fd.get();
+  int sent = 0;
+  do {
+    sent = ::sendmmsg(fd, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) {
+    refused(first, errno);
+    return;
+  }
+  for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) {
+    batches_[first + i].done = true;
+    counters_.frames_sent += batches_[first + i].frames;
+  }
+}
+
+void Transmitter::refused(std::size_t index, int code) {
+  Batch& batch = batches_[index];
+  switch (code) {
+    case EAGAIN:
+      batch.socket->blocked = true;
+      return;
+    case EIO:  // no checksum offload: such interfaces do without segmentation
+    case EINVAL:
+      if (batch.frames > 1) {
+        batch.socket->segments = false;
+        split(index);
+        return;
+      }
+      break;
+    case EMSGSIZE:
+      // Older kernels say EINVAL to a batch whose segments exceed the MTU: that was the
+      // path, not the interface.
+      batch.socket->segments = true;
+      break;
+    default:
+      break;
+  }
+  fail(batch, code);
+}
+
+/// One datagram per frame. Each then has identification 0, so its ICRC changes.
+void Transmitter::split(std::size_t index) {
+  const Batch whole = batches_[index];
+  std::vector<Batch> singles;
+  for (std::size_t at = 0; at < whole.bytes; at += whole.segment) {
+    Batch single = whole;
+    single.offset = whole.offset + at;
+    single.bytes = std::min(whole.segment, whole.bytes - at);
+    single.segment = single.bytes;
+    single.frames = 1;
+    seal(single, single.offset, single.bytes, 0);
+    singles.push_back(single);
+  }
+  const auto position = batches_.begin() + static_cast<std::ptrdiff_t>(index);
+  *position = singles.front();
+  batches_.insert(position + 1, singles.begin() + 1, singles.end());
+}
+
+/// As if the network had lost it: ENOBUFS, EPERM (a firewall), ENETUNREACH, EMSGSIZE, …
+void Transmitter::fail(Batch& batch, int code) {
+  batch.done = true;
+  counters_.send_errors += batch.frames;
+
+  const auto& flow = batch.flow;
+  auto text = "send " + text_of(flow.source, flow.source_port) + " to " +
+              text_of(flow.destination, packet::kRocePort) + ", qp " +
+              std::to_string(batch.destination_qpn) + ": " + std::strerror(code);
+  if (code == EMSGSIZE) {
+    const std::size_t headers = flow.source.is_v4() ? 28 : 48;
+    text += ": a packet of " + std::to_string(batch.segment + headers) +
+            " bytes exceeds the path's MTU of " +
+            std::to_string(path_mtu(batch.socket->local, flow.destination)) +
+            "; choose a smaller path_mtu for the queue pair or raise the interface's MTU";
+  } else if (code == EPERM) {
+    text += "; a firewall rule drops it (`nft list ruleset`)";
+  }
+  last_error_ = std::move(text);
+}
+
+void Transmitter::forget_sent() {
+  std::erase_if(batches_, [](const Batch& batch) { return batch.done; });
+  // What is left stays where it lies, so the arena is free only when nothing is.
+  if (batches_.empty()) head_ = 0;
+}
+
+void Transmitter::watch_full_sockets() {
+  std::erase_if(full_, [this](SendSocket* socket) {
+    if (socket->blocked) return false;
+    ::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, socket->fd.get(), nullptr);
+    return true;
+  });
+  for (const Batch& batch : batches_) {
+    if (std::find(full_.begin(), full_.end(), batch.socket) != full_.end()) continue;
+    epoll_event event{};
+    event.events = EPOLLOUT;
+    event.data.ptr = nullptr;
+    if (::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, batch.socket->fd.get(), &event) == 0) {
+      full_.push_back(batch.socket);
+    }
+  }
+}
+
+}  // namespace verbena::wire

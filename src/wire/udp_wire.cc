@@ -1,0 +1,348 @@
+#include "wire/udp_wire.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <vector>
+
+#include "base/bytes.h"
+#include "packet/icrc.h"
+#include "packet/packet.h"
+#include "wire/fd.h"
+#include "wire/peers.h"
+#include "wire/receiver.h"
+#include "wire/registry.h"
+#include "wire/reuseport_group.h"
+#include "wire/send_sockets.h"
+#include "wire/system.h"
+#include "wire/transmitter.h"
+#include "wire/udp_socket.h"
+
+namespace verbena::wire {
+namespace {
+
+constexpr std::size_t kMinFrame = packet::Bth::kSize + packet::kIcrcSize;
+constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
+
+// How the caller's buffers are used: received, handed over to us, to be sent.
+constexpr std::size_t kReceiveBytes = Receiver::kBuffers * Receiver::kBufferBytes;
+constexpr std::size_t kHandOverBytes = Receiver::kBufferBytes;
+static_assert(kReceiveBytes + kHandOverBytes + (1u << 20) <= UdpWire::kBufferBytes);
+
+/// Every process has these; whoever gets the frame keeps it.
+bool is_everyones(Qpn qpn) {
+  constexpr Qpn kSmi{0}, kGsi{1}, kMulticast{Qpn::kMask};
+  return qpn == kSmi || qpn == kGsi || qpn == kMulticast;
+}
+
+bool icrc_is_right(const packet::Datagram& d) {
+  const auto size = d.bytes.size() - packet::kIcrcSize;
+  const packet::IcrcHeaders headers{.source = d.source,
+                                    .destination = d.destination,
+                                    .source_port = d.source_port,
+                                    .destination_port = packet::kRocePort};
+  return packet::recover_identification(headers, d.bytes.first(size),
+                                        packet::load_icrc(&d.bytes[size]))
+      .has_value();
+}
+
+Fd make_epoll() { return Fd{::epoll_create1(EPOLL_CLOEXEC)}; }
+
+}  // namespace
+
+class UdpWire::Impl {
+ public:
+  Impl(std::span<std::uint8_t> buffers, Registration registration, Fd data, Fd control)
+      : slot_{registration.slot},
+        data_epoll_{std::move(data)},
+        control_epoll_{std::move(control)},
+        table_{std::move(registration.table)},
+        peers_{slot_, std::move(registration.listener), table_.fd(),
+               buffers.subspan(kReceiveBytes, kHandOverBytes), control_epoll_.get()},
+        receiver_{buffers.first(kReceiveBytes), counters_},
+        transmitter_{buffers.subspan(kReceiveBytes + kHandOverBytes), sockets_, counters_,
+                     data_epoll_.get()} {
+    if (registration.sponsor) {
+      peers_.adopt(std::move(registration.sponsor->connection), registration.sponsor->slot);
+    }
+  }
+
+  ~Impl() {
+    if (!abandoned_) leave();
+  }
+
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Status open_address(const LocalAddress& local) {
+    for (const auto& address : addresses_) {
+      if (address->socket.local.address == local.address) return Ok{};
+    }
+    auto opened = open_receive_socket(local);
+    if (!opened) return opened.error();
+    auto address = std::make_unique<Address>(
+        ReceiveSocket{std::move(opened).value(), local, 0}, table_, slot_);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = address.get();
+    if (::epoll_ctl(data_epoll_.get(), EPOLL_CTL_ADD, address->socket.fd.get(), &event) != 0) {
+      return system_error(errno, "epoll_ctl for UDP " + local.address.text());
+    }
+    sockets_.add_address(local);
+    address->group.renew();
+    addresses_.push_back(std::move(address));
+    return Ok{};
+  }
+
+  std::size_t receive(DatagramSink& sink) {
+    if (transmitter_.waiting()) transmitter_.flush();
+    if (addresses_.size() == 1) return receive_from(*addresses_.front(), sink);
+
+    std::array<epoll_event, 64> ready;
+    const int count =
+        ::epoll_wait(data_epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+    std::size_t frames = 0;
+    for (int i = 0; i < count; ++i) {
+      auto* address = static_cast<Address*>(ready[static_cast<std::size_t>(i)].data.ptr);
+      if (address != nullptr) frames += receive_from(*address, sink);  // null: room to send
+    }
+    return frames;
+  }
+
+  void serve_control(DatagramSink& sink) {
+    ControlEvents events{*this, sink};
+    peers_.serve(events);
+  }
+
+  void abandon() {
+    abandoned_ = true;
+    close_all();
+  }
+
+ private:
+  struct Address {
+    Address(ReceiveSocket s, SharedTable& table, std::uint32_t slot)
+        : socket{std::move(s)}, group{table, slot, socket.local, socket.fd.get()} {}
+    ReceiveSocket socket;
+    ReuseportGroup group;
+  };
+
+  /// Trains from the network: splits them and sorts the frames.
+  class Arrivals final : public TrainSink {
+   public:
+    Arrivals(Impl& wire, Address& address, DatagramSink& sink)
+        : wire_{wire}, address_{address}, sink_{sink} {}
+
+    void train(const Train& t) override {
+      std::size_t size = 0;
+      for (std::size_t at = 0; at < t.whole.bytes.size(); at += size) {
+        size = std::min(t.segment, t.whole.bytes.size() - at);
+        ++frames;
+        const auto owner = wire_.sort(t.part(at, size).whole, address_, sink_);
+        if (owner != strays_owner_ || owner == 0) pass_on_strays(t);
+        if (owner != 0) add_stray(owner, at, size);
+      }
+      pass_on_strays(t);
+    }
+
+    std::size_t frames = 0;
+
+   private:
+    void add_stray(std::uint32_t owner, std::size_t at, std::size_t size) {
+      if (strays_owner_ == 0) first_ = at;
+      strays_owner_ = owner;
+      end_ = at + size;
+      ++strays_;
+    }
+
+    void pass_on_strays(const Train& t) {
+      if (strays_owner_ == 0) return;
+      wire_.pass_on(strays_owner_, t.part(first_, end_ - first_), strays_, address_);
+      strays_owner_ = 0;
+      strays_ = 0;
+    }
+
+    Impl& wire_;
+    Address& address_;
+    DatagramSink& sink_;
+    // Neighbouring frames of one other process leave as one message.
+    std::uint32_t strays_owner_ = 0;  // 0: none
+    std::size_t strays_ = 0;
+    std::size_t first_ = 0;
+    std::size_t end_ = 0;
+  };
+
+  class ControlEvents final : public PeerEvents {
+   public:
+    ControlEvents(Impl& wire, DatagramSink& sink) : wire_{wire}, sink_{sink} {}
+
+    void train(const Train& t) override {
+      std::size_t size = 0;
+      for (std::size_t at = 0; at < t.whole.bytes.size(); at += size) {
+        size = std::min(t.segment, t.whole.bytes.size() - at);
+        wire_.take_handed_over(t.part(at, size).whole, sink_);
+      }
+    }
+    void peer_died(std::uint32_t slot) override { wire_.bury(slot); }
+
+   private:
+    Impl& wire_;
+    DatagramSink& sink_;
+  };
+
+  std::size_t receive_from(Address& address, DatagramSink& sink) {
+    Arrivals arrivals{*this, address, sink};
+    receiver_.receive(address.socket, arrivals);
+    return arrivals.frames;
+  }
+
+  /// Delivers a frame of ours and drops a bad one; returns 0. Else the slot that owns it.
+  std::uint32_t sort(const packet::Datagram& d, Address& address, DatagramSink& sink) {
+    if (const auto probe = Probe::decode(d.bytes)) {
+      if (!address.group.learned(*probe)) ++counters_.foreign_probes;
+      return 0;
+    }
+    const auto qpn = checked(d);
+    if (!qpn) return 0;
+    if (qpn->slot() != slot_ && !is_everyones(*qpn)) {
+      if (qpn->slot() != 0) return qpn->slot();
+      ++counters_.handover_drops;  // slot 0 is nobody's
+      return 0;
+    }
+    ++counters_.frames_received;
+    sink.datagram(d);
+    return 0;
+  }
+
+  /// The destination of a frame that is long enough and undamaged.
+  std::optional<Qpn> checked(const packet::Datagram& d) {
+    if (d.bytes.size() < kMinFrame) {
+      ++counters_.malformed;
+      return std::nullopt;
+    }
+    if (!icrc_is_right(d)) {
+      ++counters_.icrc_errors;
+      return std::nullopt;
+    }
+    return Qpn{load_be24(&d.bytes[kDestinationQpn])};
+  }
+
+  void pass_on(std::uint32_t owner, const Train& frames, std::size_t count, Address& address) {
+    switch (peers_.hand_over(owner, frames)) {
+      case Peers::HandOver::passed:
+        counters_.handed_over += count;
+        address.group.misdirected(monotonic_now());
+        return;
+      case Peers::HandOver::busy:
+        counters_.handover_drops += count;
+        return;
+      case Peers::HandOver::no_owner:
+        counters_.handover_drops += count;
+        bury(owner);
+        return;
+    }
+  }
+
+  void take_handed_over(const packet::Datagram& d, DatagramSink& sink) {
+    const auto qpn = checked(d);
+    if (!qpn) return;
+    if (qpn->slot() != slot_) {
+      ++counters_.handover_drops;  // not passed on twice: two stale views must not play ball
+      return;
+    }
+    ++counters_.handover_received;
+    ++counters_.frames_received;
+    sink.datagram(d);
+  }
+
+  /// Its socket left the kernel's arrays, so others moved.
+  void bury(std::uint32_t slot) {
+    if (!table_.release(slot, monotonic_now())) return;
+    for (const auto& address : addresses_) address->group.renew();
+  }
+
+  void leave() {
+    for (const auto& address : addresses_) {
+      address->socket.fd.reset();
+      address->group.left();
+    }
+    table_.release(slot_, monotonic_now());
+    close_all();
+  }
+
+  void close_all() {
+    addresses_.clear();
+    sockets_.close();
+    peers_.close();
+    data_epoll_.reset();
+    control_epoll_.reset();
+  }
+
+  friend class UdpWire;
+
+  WireCounters counters_;
+  std::uint32_t slot_;
+  bool abandoned_ = false;
+  Fd data_epoll_;
+  Fd control_epoll_;
+  SharedTable table_;
+  Peers peers_;
+  SendSockets sockets_;
+  Receiver receiver_;
+  Transmitter transmitter_;
+  std::vector<std::unique_ptr<Address>> addresses_;
+};
+
+Result<std::unique_ptr<UdpWire>> UdpWire::create(std::span<std::uint8_t> buffers) {
+  if (buffers.size() < kBufferBytes) {
+    return Error{EINVAL, "wire: " + std::to_string(buffers.size()) + " bytes of buffers, " +
+                             std::to_string(kBufferBytes) + " needed"};
+  }
+  Fd data = make_epoll();
+  Fd control = make_epoll();
+  if (!data || !control) {
+    return system_error(errno, "epoll_create1 for the wire",
+                        "raise the limit of open files (ulimit -n) if it is reached");
+  }
+  auto registration = join_registry();
+  if (!registration) return registration.error();
+  return std::unique_ptr<UdpWire>{new UdpWire{std::make_unique<Impl>(
+      buffers, std::move(registration).value(), std::move(data), std::move(control))}};
+}
+
+UdpWire::UdpWire(std::unique_ptr<Impl> impl) : impl_{std::move(impl)} {}
+UdpWire::~UdpWire() = default;
+
+std::uint32_t UdpWire::slot() const { return impl_->slot_; }
+
+Status UdpWire::open_address(const IpAddress& address, unsigned interface) {
+  return impl_->open_address({address, interface});
+}
+
+Result<std::uint16_t> UdpWire::source_port(const IpAddress& address, Qpn qpn) {
+  return impl_->sockets_.port_for(address, qpn);
+}
+
+std::span<std::uint8_t> UdpWire::reserve(const packet::Flow& flow, std::size_t size) {
+  return impl_->transmitter_.reserve(flow, size);
+}
+
+void UdpWire::commit() { impl_->transmitter_.commit(); }
+void UdpWire::flush() { impl_->transmitter_.flush(); }
+bool UdpWire::send_waiting() const { return impl_->transmitter_.waiting(); }
+
+const std::string& UdpWire::last_send_error() const { return impl_->transmitter_.last_error(); }
+
+std::size_t UdpWire::receive(DatagramSink& sink) { return impl_->receive(sink); }
+void UdpWire::serve_control(DatagramSink& sink) { impl_->serve_control(sink); }
+
+int UdpWire::data_fd() const { return impl_->data_epoll_.get(); }
+int UdpWire::control_fd() const { return impl_->control_epoll_.get(); }
+
+void UdpWire::abandon() { impl_->abandon(); }
+const WireCounters& UdpWire::counters() const { return impl_->counters_; }
+
+}  // namespace verbena::wire

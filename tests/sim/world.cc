@@ -1,0 +1,178 @@
+#include "tests/sim/world.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace verbena::sim {
+
+using namespace std::chrono_literals;
+
+Node::Node(World& world, std::uint32_t slot, IpAddress address)
+    : world_{world}, address_{address}, rnic_{slot, *this, *this} {}
+
+engine::MemoryRegion Node::expose(engine::PdId pd, std::span<std::uint8_t> bytes, unsigned access) {
+  const auto range = range_of(bytes);
+  return rnic_.register_memory(pd, range, range.address, access).value();
+}
+
+bool Node::mapped(const engine::Segment& s) const {
+  return std::none_of(unmapped_.begin(), unmapped_.end(), [&](const engine::Segment& gone) {
+    return s.address < gone.address + gone.length && gone.address < s.address + s.length;
+  });
+}
+
+bool Node::gather(std::span<const engine::Segment> from, std::span<std::uint8_t> into) {
+  for (const auto& s : from) {
+    if (!mapped(s)) return false;
+    std::memcpy(into.data(), reinterpret_cast<const void*>(s.address), s.length);
+    into = into.subspan(s.length);
+  }
+  return true;
+}
+
+bool Node::scatter(std::span<const std::uint8_t> from, std::span<const engine::Segment> into) {
+  for (const auto& s : into) {
+    if (!mapped(s)) return false;
+    std::memcpy(reinterpret_cast<void*>(s.address), from.data(), s.length);
+    from = from.subspan(s.length);
+  }
+  return true;
+}
+
+std::uint32_t Node::next() { return static_cast<std::uint32_t>(world_.random()()); }
+
+std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, std::size_t size) {
+  flow_ = flow;
+  frame_.assign(size, 0);
+  return frame_;
+}
+
+void Node::commit() {
+  if (!dead) world_.transmit(flow_, frame_);
+}
+
+Node& World::add_node() {
+  const auto n = static_cast<std::uint8_t>(nodes_.size() + 1);
+  nodes_.push_back(std::make_unique<Node>(*this, n, IpAddress::v4({10, 0, 0, n})));
+  return *nodes_.back();
+}
+
+void World::transmit(const packet::Flow& flow, const std::vector<std::uint8_t>& frame) {
+  if ((filter && !filter(flow, frame)) || chance(link_.loss_ppm)) {
+    ++lost_;
+    return;
+  }
+  const unsigned copies = chance(link_.duplicate_ppm) ? 2 : 1;
+  for (unsigned i = 0; i < copies; ++i) {
+    Duration delay = link_.delay;
+    if (link_.jitter > 0ns) delay += Duration{random_() % static_cast<std::uint64_t>(link_.jitter.count())};
+    Arrival a{now_ + delay, order_++, flow, frame};
+    a.bytes.resize(frame.size() + packet::kIcrcSize);  // the wire has checked it
+    arrivals_.push(std::move(a));
+  }
+}
+
+void World::deliver(const Arrival& a) {
+  for (auto& node : nodes_) {
+    if (node->dead || node->address() != a.flow.destination) continue;
+    ++delivered_;
+    node->rnic().receive({.source = a.flow.source,
+                          .destination = a.flow.destination,
+                          .source_port = a.flow.source_port,
+                          .bytes = a.bytes},
+                         now_);
+  }
+}
+
+bool World::run_until(const std::function<bool()>& done, Duration limit) {
+  const Instant end = now_ + limit;
+  for (;;) {
+    for (auto& node : nodes_) {
+      do {
+        (void)node->rnic().work(*node, now_);
+      } while (node->rnic().has_work());
+      node->rnic().notifications().clear();
+    }
+    if (done()) return true;
+    Instant next = arrivals_.empty() ? kNever : arrivals_.top().when;
+    for (auto& node : nodes_) next = std::min(next, node->rnic().next_deadline());
+    if (next > end) return false;
+    now_ = std::max(now_, next);
+    while (!arrivals_.empty() && arrivals_.top().when <= now_) {
+      const Arrival a = arrivals_.top();
+      arrivals_.pop();
+      deliver(a);
+    }
+  }
+}
+
+std::vector<engine::Completion> End::poll() {
+  std::vector<engine::Completion> out;
+  std::array<engine::Completion, 16> some;
+  while (const std::size_t n = cq->poll(some)) out.insert(out.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
+  return out;
+}
+
+namespace {
+
+void check(const Status& s) {
+  if (!s) throw std::runtime_error{s.error().message};
+}
+
+End make_end(World& world, const ConnectOptions& o) {
+  End e;
+  e.node = &world.add_node();
+  e.pd = e.node->rnic().alloc_pd().value();
+  e.cq = std::make_unique<engine::CompletionQueue>(4 * o.depth, nullptr);
+  e.qp = e.node->rnic()
+             .create_qp({.pd = e.pd,
+                         .send_cq = e.cq.get(),
+                         .receive_cq = e.cq.get(),
+                         .max_send = o.depth,
+                         .max_receive = o.depth,
+                         .max_send_sge = o.sges,
+                         .max_receive_sge = o.sges,
+                         .max_inline = o.max_inline,
+                         .signal_all = false})
+             .value();
+  return e;
+}
+
+void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) {
+  using engine::Access;
+  using engine::Attr;
+  engine::QpAttributes a;
+  a.access = Access::kRemoteWrite | Access::kRemoteRead;
+  a.state = engine::QpState::init;
+  check(e.node->rnic().modify_qp(*e.qp, a, Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess));
+  a.state = engine::QpState::rtr;
+  a.flow = {.source = e.node->address(), .destination = peer.node->address(), .source_port = 0xc000};
+  a.path_mtu = o.mtu;
+  a.dest_qpn = peer.qp->qpn;
+  a.rq_psn = rq;
+  a.max_dest_rd_atomic = o.rd_atomic;
+  a.min_rnr_timer = o.min_rnr_timer;
+  check(e.node->rnic().modify_qp(*e.qp, a,
+                                 Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn |
+                                     Attr::kRqPsn | Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer));
+  a.state = engine::QpState::rts;
+  a.timeout = o.timeout;
+  a.retry_count = o.retry_count;
+  a.rnr_retry = o.rnr_retry;
+  a.sq_psn = sq;
+  a.max_rd_atomic = o.rd_atomic;
+  check(e.node->rnic().modify_qp(*e.qp, a,
+                                 Attr::kState | Attr::kTimeout | Attr::kRetryCount |
+                                     Attr::kRnrRetry | Attr::kSqPsn | Attr::kMaxRdAtomic));
+}
+
+}  // namespace
+
+Connection::Connection(World& world, const ConnectOptions& o)
+    : a{make_end(world, o)}, b{make_end(world, o)} {
+  bring_up(a, b, o, o.psn_a, o.psn_b);
+  bring_up(b, a, o, o.psn_b, o.psn_a);
+}
+
+}  // namespace verbena::sim

@@ -1,0 +1,202 @@
+// Batches as the kernel gets them, seen by a plain socket.
+
+#include "wire/transmitter.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/wait.h>
+
+#include "wire_fixture.h"
+
+namespace verbena::wire::test {
+namespace {
+
+class TransmitterTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    receiver_ = Fd{::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+    const SocketAddress at{to_, packet::kRocePort, 0};
+    ASSERT_EQ(::bind(receiver_.get(), at.get(), at.size()), 0);
+    sockets_.add_address({from_, 0});
+    const auto port = sockets_.port_for(from_, Qpn{1});
+    ASSERT_TRUE(port.ok());
+    flow_ = {.source = from_, .destination = to_, .source_port = *port};
+  }
+
+  void send(Qpn qpn, std::size_t size) {
+    const auto frame = frame_to(qpn, size, static_cast<std::uint8_t>(sent_++));
+    const auto room = transmitter_.reserve(flow_, size);
+    ASSERT_EQ(room.size(), size);
+    std::copy(frame.begin(), frame.end(), room.begin());
+    transmitter_.commit();
+  }
+
+  /// The identification for which the next datagram's ICRC is right.
+  std::optional<std::uint16_t> next_identification() {
+    std::array<std::uint8_t, 65'536> bytes;
+    pollfd p{receiver_.get(), POLLIN, 0};
+    if (::poll(&p, 1, 1000) != 1) return std::nullopt;
+    const auto got = ::recv(receiver_.get(), bytes.data(), bytes.size(), 0);
+    if (got < 16) return std::nullopt;
+    const auto size = static_cast<std::size_t>(got) - 4;
+    return packet::recover_identification({.source = from_,
+                                           .destination = to_,
+                                           .source_port = flow_.source_port,
+                                           .destination_port = packet::kRocePort},
+                                          std::span{bytes}.first(size),
+                                          packet::load_icrc(&bytes[size]));
+  }
+
+  void expect_identifications(const std::vector<std::uint16_t>& expected) {
+    for (const auto id : expected) EXPECT_EQ(next_identification(), id);
+  }
+
+  const IpAddress from_ = loopback(1);
+  const IpAddress to_ = loopback(2);
+  std::vector<std::uint8_t> arena_ = std::vector<std::uint8_t>(1 << 20);
+  Fd epoll_{::epoll_create1(EPOLL_CLOEXEC)};
+  Fd receiver_;
+  SendSockets sockets_;
+  WireCounters counters_;
+  Transmitter transmitter_{arena_, sockets_, counters_, epoll_.get()};
+  packet::Flow flow_;
+  std::size_t sent_ = 0;
+};
+
+TEST_F(TransmitterTest, SealsEachFrameWithItsIndexInTheBatch) {
+  for (int i = 0; i < 5; ++i) send(Qpn{7}, 200);
+  transmitter_.flush();
+  expect_identifications({0, 1, 2, 3, 4});
+}
+
+TEST_F(TransmitterTest, AShorterFrameEndsItsBatch) {
+  send(Qpn{7}, 200);
+  send(Qpn{7}, 200);
+  send(Qpn{7}, 100);
+  send(Qpn{7}, 100);
+  transmitter_.flush();
+  expect_identifications({0, 1, 2, 0});
+}
+
+TEST_F(TransmitterTest, ALongerFrameBeginsABatch) {
+  send(Qpn{7}, 100);
+  send(Qpn{7}, 200);
+  transmitter_.flush();
+  expect_identifications({0, 0});
+}
+
+TEST_F(TransmitterTest, AnotherQueuePairBeginsABatch) {
+  send(Qpn{7}, 100);
+  send(Qpn{8}, 100);
+  send(Qpn{8}, 100);
+  transmitter_.flush();
+  expect_identifications({0, 0, 1});
+}
+
+TEST_F(TransmitterTest, AnotherTrafficClassBeginsABatch) {
+  send(Qpn{7}, 100);
+  flow_.traffic_class = 4;
+  send(Qpn{7}, 100);
+  transmitter_.flush();
+  expect_identifications({0, 0});
+}
+
+TEST_F(TransmitterTest, ABatchHolds64Frames) {
+  for (int i = 0; i < 65; ++i) send(Qpn{7}, 20);
+  transmitter_.flush();
+  for (std::uint16_t i = 0; i < 64; ++i) EXPECT_EQ(next_identification(), i);
+  EXPECT_EQ(next_identification(), 0);
+}
+
+TEST_F(TransmitterTest, WithoutSegmentationEachFrameGoesAlone) {
+  // The kernel refuses UDP_SEGMENT from a socket that sends no checksums (EINVAL), as it
+  // does on interfaces that can't compute them.
+  const int on = 1;
+  ASSERT_EQ(::setsockopt(sockets_.find(from_, flow_.source_port)->fd.get(), SOL_SOCKET,
+                         SO_NO_CHECK, &on, sizeof on),
+            0);
+  for (int i = 0; i < 3; ++i) send(Qpn{7}, 200);
+  send(Qpn{7}, 100);
+  transmitter_.flush();
+  expect_identifications({0, 0, 0, 0});
+  EXPECT_EQ(counters_.frames_sent, 4u);
+  EXPECT_EQ(counters_.send_errors, 0u);
+
+  send(Qpn{7}, 200);
+  send(Qpn{7}, 200);
+  transmitter_.flush();
+  expect_identifications({0, 0});
+}
+
+TEST_F(TransmitterTest, CountsWhatTheKernelRefuses) {
+  flow_.destination = *IpAddress::parse("127.255.255.255");  // EACCES: no SO_BROADCAST
+  send(Qpn{7}, 200);
+  send(Qpn{7}, 200);
+  flow_.destination = to_;
+  send(Qpn{7}, 200);
+  transmitter_.flush();
+  EXPECT_EQ(counters_.send_errors, 2u);
+  EXPECT_EQ(counters_.frames_sent, 1u);
+  EXPECT_NE(transmitter_.last_error().find("127.255.255.255:4791"), std::string::npos)
+      << transmitter_.last_error();
+  expect_identifications({0});
+}
+
+TEST_F(TransmitterTest, RoomThatWasNotCommittedIsGivenAgain) {
+  ASSERT_EQ(transmitter_.reserve(flow_, 300).size(), 300u);
+  send(Qpn{7}, 200);
+  transmitter_.flush();
+  EXPECT_EQ(counters_.frames_sent, 1u);
+  expect_identifications({0});
+}
+
+/// Exit status of the child: 0, or 77 when the machine lends no network namespace.
+int send_over_a_small_mtu(int report) {
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+  const Fd control{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+  ifreq lo{};
+  std::strcpy(lo.ifr_name, "lo");
+  lo.ifr_mtu = 1500;
+  if (::ioctl(control.get(), SIOCSIFMTU, &lo) != 0) return 77;
+  lo.ifr_flags = IFF_UP;
+  if (::ioctl(control.get(), SIOCSIFFLAGS, &lo) != 0) return 77;
+
+  Station a{IpAddress::v4({127, 0, 0, 1})};
+  const auto flow = a.flow_to(a.address);
+  for (int i = 0; i < 3; ++i) a.send(flow, frame_to(a.qpn(), 4112, 0));
+  a.wire->flush();
+  const auto& text = a.wire->last_send_error();
+  (void)!::write(report, text.data(), text.size());
+  if (a.counters().send_errors != 3) return 1;
+  // Fitting frames still leave in batches.
+  for (int i = 0; i < 3; ++i) a.send(flow, frame_to(a.qpn(), 1040, 0));
+  a.wire->flush();
+  return run_until({&a}, [&] { return a.sink.frames.size() == 3; }) ? 0 : 2;
+}
+
+TEST(TransmitterMtu, NamesBothNumbersWhenAFrameExceedsThePath) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Fd in{ends[0]};
+  Fd out{ends[1]};
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(send_over_a_small_mtu(out.get()));
+  out.reset();
+  std::array<char, 1024> text{};
+  const auto size = ::read(in.get(), text.data(), text.size());
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+    GTEST_SKIP() << "no network namespace for an ordinary user on this machine";
+  }
+  ASSERT_EQ(status, 0);
+  const std::string message{text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+  EXPECT_NE(message.find("4144"), std::string::npos) << message;  // 4112 + ICRC + UDP + IP
+  EXPECT_NE(message.find("MTU of 1500"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace verbena::wire::test
