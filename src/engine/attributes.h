@@ -41,7 +41,7 @@ struct Attr {
 
 /// The way to the peer, as the program named it. The host turns it into a Flow.
 struct AddressVector {
-  IpAddress destination;  // dgid
+  IpAddress destination{};  // dgid
   std::uint8_t source_index = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
@@ -58,18 +58,18 @@ struct QpAttributes {
   std::uint16_t pkey_index = 0;
   std::uint8_t port = 1;
   std::uint32_t qkey = 0;
-  AddressVector path;
-  packet::Flow flow;  // set by the host along with `path`
+  AddressVector path{};
+  packet::Flow flow{};  // set by the host along with `path`
   std::uint16_t path_mtu = 1024;  // bytes
   std::uint8_t timeout = 0;       // 4.096 µs × 2^timeout; 0: forever
   std::uint8_t retry_count = 0;
   std::uint8_t rnr_retry = 0;  // 7: forever
-  Psn rq_psn;
-  Psn sq_psn;
+  Psn rq_psn{};
+  Psn sq_psn{};
   std::uint8_t max_rd_atomic = 0;
   std::uint8_t max_dest_rd_atomic = 0;
   std::uint8_t min_rnr_timer = 0;
-  Qpn dest_qpn;
+  Qpn dest_qpn{};
 };
 
 /// Whether an RC queue pair in `from` may be modified so: EINVAL with the reason otherwise.

@@ -18,9 +18,9 @@ struct QueuePair;
 struct Services;
 
 struct Completer {
-  Psn unacked;  // the oldest PSN that nothing has answered
-  Window window;
-  RoundTrip round_trip;
+  Psn unacked{};  // the oldest PSN that nothing has answered
+  Window window{};
+  RoundTrip round_trip{};
 
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_retries_left = 0;

@@ -33,7 +33,7 @@ struct Completion {
   bool solicited = false;
   packet::Immediate immediate{};
   std::uint32_t byte_count = 0;
-  Qpn qpn;
+  Qpn qpn{};
 };
 
 }  // namespace verbena::engine

@@ -50,7 +50,7 @@ class Entropy {
 enum class PdId : std::uint32_t {};
 
 struct MemoryRegion {
-  Key key;
+  Key key{};
   PdId pd{};
   unsigned access = 0;
   std::uint64_t iova = 0;     // what requests call the first byte

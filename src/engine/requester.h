@@ -20,9 +20,9 @@ struct Requester {
   // The cursor: what leaves next. Moves back on a loss.
   std::uint64_t wqe = 0;
   std::uint32_t packet = 0;
-  Psn psn;
+  Psn psn{};
 
-  Psn end;                           // one past the highest PSN that ever left
+  Psn end{};                           // one past the highest PSN that ever left
   std::uint32_t since_ack_request = 0;
   std::deque<Psn> reads;             // last PSN of each READ request that is outstanding
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built

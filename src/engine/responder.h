@@ -22,23 +22,23 @@ namespace verbena::engine {
 
 /// A READ that is being answered.
 struct ReadJob {
-  Psn psn;  // of the next response
+  Psn psn{};  // of the next response
   std::uint64_t address = 0;
-  Key rkey;
+  Key rkey{};
   std::uint32_t length = 0;
   std::uint32_t sent = 0;
   std::uint32_t msn = 0;
 };
 
 struct Responder {
-  Psn expected;
+  Psn expected{};
   std::uint32_t msn = 0;
   bool nak_sent = false;  // for `expected`
 
   // The message that is arriving; none between messages.
   packet::Kind message = packet::Kind::none;
   std::uint32_t received = 0;
-  packet::Reth target;  // of a WRITE
+  packet::Reth target{};  // of a WRITE
 
   // What is to be sent: READ responses in order, then the answer to everything up to now.
   std::deque<ReadJob> reads;

@@ -21,13 +21,13 @@ struct SendWqe {
   bool inlined = false;
   packet::Immediate immediate{};
   std::uint64_t remote_address = 0;
-  Key rkey;
+  Key rkey{};
   std::uint32_t length = 0;
   std::uint32_t sge_count = 0;
 
   // The requester's: set when the first packet leaves.
   bool started = false;
-  Psn first_psn;
+  Psn first_psn{};
   std::uint32_t packets = 0;
 
   [[nodiscard]] bool is_read() const { return kind == SendKind::read; }

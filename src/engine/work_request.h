@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kMaxMessage = 1u << 31;
 struct Sge {
   std::uint64_t address = 0;
   std::uint32_t length = 0;
-  Key lkey;
+  Key lkey{};
 };
 
 enum class SendKind : std::uint8_t { send, send_immediate, write, write_immediate, read };
@@ -34,7 +34,7 @@ struct SendRequest {
   bool inlined = false;  // the bytes are copied at once; lkeys are not looked at
   packet::Immediate immediate{};
   std::uint64_t remote_address = 0;
-  Key rkey;
+  Key rkey{};
   std::span<const Sge> sges;
 };
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,25 +63,36 @@ Fd ask_for_table(const Fd& connection) {
   return right ? std::move(memfd) : Fd{};
 }
 
+bool holds(const SharedTable& table, std::uint32_t slot) {
+  return table.state(slot, monotonic_now()) == SharedTable::SlotState::held;
+}
+
 /// The table of a process that can't answer now: it is stopped, or it is this one. Works
-/// where /proc shows the process, for its own user.
-Fd borrow_table(int pid) {
-  if (pid <= 0) return {};
+/// where /proc shows the process, for its own user. `slot` is held by the process.
+std::optional<SharedTable> borrow_table(int pid, std::uint32_t slot) {
   const auto folder = "/proc/" + std::to_string(pid) + "/fd/";
-  DIR* listing = ::opendir(folder.c_str());
-  if (listing == nullptr) return {};
-  Fd memfd;
+  const std::unique_ptr<DIR, int (*)(DIR*)> listing{::opendir(folder.c_str()), ::closedir};
+  if (!listing) return std::nullopt;
   const auto wanted = std::string{"/memfd:"} + SharedTable::kName;
-  while (const dirent* entry = ::readdir(listing)) {
+  while (const dirent* entry = ::readdir(listing.get())) {
     const auto path = folder + entry->d_name;
     std::array<char, 64> target{};
     const auto size = ::readlink(path.c_str(), target.data(), target.size() - 1);
     if (size <= 0 || std::strncmp(target.data(), wanted.c_str(), wanted.size()) != 0) continue;
-    memfd = Fd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
-    if (memfd) break;
+    Fd memfd{::open(path.c_str(), O_RDWR | O_CLOEXEC)};
+    if (!memfd) continue;
+    auto table = SharedTable::map(std::move(memfd));
+    if (table && holds(*table, slot)) return std::move(table).value();
   }
-  ::closedir(listing);
-  return memfd;
+  return std::nullopt;
+}
+
+std::optional<SharedTable> table_from(const Fd& connection) {
+  Fd memfd = ask_for_table(connection);
+  if (!memfd) return std::nullopt;
+  auto table = SharedTable::map(std::move(memfd));
+  if (!table) return std::nullopt;
+  return std::move(table).value();
 }
 
 struct Introduction {
@@ -95,13 +107,11 @@ std::optional<Introduction> meet(std::uint32_t slot) {
   const auto peer = trusted_peer(connection);
   if (!peer) return std::nullopt;
 
-  Fd memfd;
-  if (peer->pid != ::getpid()) memfd = ask_for_table(connection);
-  if (!memfd) memfd = borrow_table(peer->pid);
-  if (!memfd) return std::nullopt;
-  auto table = SharedTable::map(std::move(memfd));
+  std::optional<SharedTable> table;
+  if (peer->pid != ::getpid()) table = table_from(connection);
+  if (!table) table = borrow_table(peer->pid, slot);
   if (!table) return std::nullopt;
-  return Introduction{std::move(table).value(), Sponsor{std::move(connection), slot}};
+  return Introduction{std::move(*table), Sponsor{std::move(connection), slot}};
 }
 
 Result<Registration> register_in(SharedTable table, std::optional<Sponsor> sponsor) {
@@ -128,7 +138,8 @@ std::optional<Result<Registration>> found_registry(std::vector<std::uint32_t> si
   return register_in(std::move(table).value(), std::nullopt);
 }
 
-/// Slots that the table calls held, but whose names are gone: nobody saw those processes die.
+}  // namespace
+
 void bury_unseen_dead(SharedTable& table, Instant now) {
   std::vector<std::uint32_t> held;
   for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
@@ -142,7 +153,7 @@ void bury_unseen_dead(SharedTable& table, Instant now) {
   }
 }
 
-std::vector<std::uint32_t> candidates(const SharedTable& table, Instant now) {
+std::vector<std::uint32_t> slots_to_try(const SharedTable& table, Instant now) {
   std::vector<std::uint32_t> free;
   std::vector<std::uint32_t> resting;
   for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
@@ -160,19 +171,18 @@ std::vector<std::uint32_t> candidates(const SharedTable& table, Instant now) {
   return free;
 }
 
-}  // namespace
-
 Result<Claim> claim_slot(SharedTable& table, Instant now) {
   bury_unseen_dead(table, now);
-  for (const auto slot : candidates(table, now)) {
+  for (const auto slot : slots_to_try(table, now)) {
     auto claimed = claim_name(registry_name(slot));
     if (!claimed && claimed.error().code == EADDRINUSE) continue;
     if (!claimed) return claimed.error();
     Fd listener = std::move(claimed).value();
+    // Before anybody can connect: whoever meets us finds the slot held.
+    table.hold(slot);
     if (::listen(listener.get(), kBacklog) != 0) {
       return system_error(errno, "listen at @" + registry_name(slot));
     }
-    table.hold(slot);
     return Claim{slot, std::move(listener)};
   }
   return Error{EAGAIN, "registry: all " + std::to_string(Qpn::kSlots - 1) +

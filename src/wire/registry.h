@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -32,11 +33,20 @@ struct Registration {
 
 [[nodiscard]] Result<Registration> join_registry();
 
+// The steps of claiming a slot.
+
 struct Claim {
   std::uint32_t slot = 0;
   Fd listener;
 };
-/// Takes a random slot that is neither held nor resting, or else the one that rested longest.
 [[nodiscard]] Result<Claim> claim_slot(SharedTable& table, Instant now);
+
+/// Releases slots that the table calls held, but whose names are gone: nobody saw those
+/// processes die.
+void bury_unseen_dead(SharedTable& table, Instant now);
+
+/// The free slots in random order, then the resting ones, the longest-rested first: the rest
+/// is a precaution, and no reason to turn a process away.
+[[nodiscard]] std::vector<std::uint32_t> slots_to_try(const SharedTable& table, Instant now);
 
 }  // namespace verbena::wire

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <utility>
 
 #include "packet/frame.h"
 #include "wire/fd.h"
@@ -38,9 +37,6 @@ void ReuseportGroup::renew() {
 }
 
 void ReuseportGroup::misdirected(Instant now) {
-  // The table has just changed: the frame was under way before the new program.
-  const auto generation = table_.generation();
-  if (std::exchange(generation_seen_, generation) != generation) return;
   if (now - renewed_ >= kRenewalInterval) renew();
 }
 
@@ -56,7 +52,6 @@ void ReuseportGroup::attach() {
   for (int i = 0; i < kAttachTries; ++i) {
     const auto generation = table_.generation();
     attach_steering(socket_, table_.rules(*column_));
-    generation_seen_ = generation;
     if (table_.generation() == generation) return;
   }
 }

@@ -25,7 +25,7 @@ class ReuseportGroup {
 
   /// Puts the table's knowledge into the kernel and asks every member where it is.
   void renew();
-  /// We got a frame of another process. Renews, unless that happened just now.
+  /// We got a frame of another process. Renews, but not more often than every 10 ms.
   void misdirected(Instant now);
   /// False: the probe is not our registry's.
   bool learned(const Probe& probe);
@@ -41,7 +41,6 @@ class ReuseportGroup {
   LocalAddress local_;
   int socket_;
   std::optional<SharedTable::Column> column_;  // nullopt: no room in the table
-  std::uint32_t generation_seen_ = 0;
   Instant renewed_{};
 };
 

@@ -27,7 +27,7 @@ class ProgramCheck : public testing::Test {
   ~ProgramCheck() override { std::filesystem::remove_all(folder_); }
 
   std::string write(const std::string& bytes, mode_t mode = 0755) {
-    const std::string path = folder_ / "program";
+    std::string path = folder_ / "program";
     std::ofstream{path, std::ios::binary} << bytes;
     chmod(path.c_str(), mode);
     return path;

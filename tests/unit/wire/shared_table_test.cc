@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include <algorithm>
+
 #include "wire/registry.h"
+#include "wire/registry_name.h"
 #include "wire_fixture.h"
 
 namespace verbena::wire::test {
@@ -119,40 +122,37 @@ TEST(SharedTableMap, RefusesWhatCouldShrink) {
   EXPECT_EQ(mapped.error().code, EPROTO);
 }
 
-TEST(ClaimSlot, AvoidsTheRestingAndTheHeld) {
-  auto table = std::move(SharedTable::found()).value();
-  const auto now = monotonic_now();
-  // All rest but one.
-  for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
-    if (slot == 777) continue;
-    table.hold(slot);
-    table.release(slot, now);
-  }
-  auto first = claim_slot(table, now);
-  ASSERT_TRUE(first.ok());
-  if (first->slot != 777) GTEST_SKIP() << "another program holds slot 777";
-  EXPECT_EQ(table.state(777, now), SlotState::held);
-}
-
-TEST(ClaimSlot, TakesTheLongestRestedWhenAllRest) {
-  auto table = std::move(SharedTable::found()).value();
-  const auto now = monotonic_now();
+TEST_F(SharedTableTest, SlotsAreTriedFreeOnesFirstThenTheLongestRested) {
   for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
     table.hold(slot);
-    table.release(slot, slot == 555 ? now - 10s : now);
+    if (slot != 444) table.release(slot, slot == 555 ? kNow - 10s : kNow);
   }
-  const auto claimed = claim_slot(table, now);
-  ASSERT_TRUE(claimed.ok());
-  if (claimed->slot != 555) GTEST_SKIP() << "another program holds slot 555";
+  const auto later = kNow + 1s;
+  auto order = slots_to_try(table, later);
+  ASSERT_EQ(order.size(), Qpn::kSlots - 2) << "all but 0 and the held one";
+  EXPECT_EQ(order.front(), 555u);
+
+  SharedTable fresh = std::move(SharedTable::found()).value();
+  fresh.hold(333);
+  fresh.release(333, kNow);
+  order = slots_to_try(fresh, later);
+  EXPECT_EQ(order.back(), 333u) << "rests";
+  order = slots_to_try(fresh, kNow + SharedTable::kRest);
+  EXPECT_EQ(order.size(), Qpn::kSlots - 1);
 }
 
-TEST(ClaimSlot, RestsASlotWhoseDeathNobodySaw) {
-  auto table = std::move(SharedTable::found()).value();
-  const auto now = monotonic_now();
-  table.hold(333);  // and no such name
-  const auto claimed = claim_slot(table, now);
-  ASSERT_TRUE(claimed.ok());
-  EXPECT_NE(table.state(333, now), SlotState::held);
+TEST_F(SharedTableTest, ASlotWhoseDeathNobodySawRests) {
+  const auto claimed = claim_name(registry_name(334));
+  if (!claimed) GTEST_SKIP() << "another program holds slot 334";
+  table.hold(333);  // and no such name, most likely
+  table.hold(334);
+  bury_unseen_dead(table, kNow);
+  EXPECT_EQ(table.state(334, kNow), SlotState::held);
+  const auto live = live_slots();
+  if (std::find(live.begin(), live.end(), 333u) != live.end()) {
+    GTEST_SKIP() << "another program holds slot 333";
+  }
+  EXPECT_EQ(table.state(333, kNow), SlotState::resting);
 }
 
 }  // namespace

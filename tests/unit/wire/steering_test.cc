@@ -93,11 +93,19 @@ TEST_F(Crowd, SurvivesAMemberThatIsKilled) {
   settle(all());
   expect_steered();
   child.kill();
-  for (auto& m : members) m->sink.frames.clear();
-  send_to_each(10);
-  EXPECT_TRUE(run_until(all(), [&] { return each_has(10); })) << "all frames, some by hand-over";
-  settle(all());
-  expect_steered();
+  // No frame is lost. Whoever got a wrong one renews the program; one burst may reach the
+  // moved member by luck and teach nobody, so it takes a few.
+  bool steered = false;
+  for (int burst = 0; burst < 20 && !steered; ++burst) {
+    const auto before = handed_over();
+    for (auto& m : members) m->sink.frames.clear();
+    send_to_each(10);
+    ASSERT_TRUE(run_until(all(), [&] { return each_has(10); })) << "in burst " << burst;
+    settle(all());
+    steered = burst > 0 && handed_over() == before;
+  }
+  EXPECT_TRUE(steered);
+  EXPECT_EQ(dropped(), 0u);
 
   const auto live = live_slots();
   EXPECT_EQ(std::count(live.begin(), live.end(), child.slot()), 0) << "its name is gone";

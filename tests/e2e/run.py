@@ -1,0 +1,236 @@
+#!/usr/bin/env python3
+"""End-to-end tests: stock RDMA programs, unmodified, on Verbena's devices.
+
+  run.py --build build/release              install to a temporary prefix, run everything
+  run.py --prefix DIR                       use what is installed there
+  run.py … --only 'lo/.*pingpong'           the cases whose names match
+  run.py … --quick                          a small choice, under a minute
+  run.py … --soak SECONDS                   in random order, again and again
+  run.py --list                             the names of the cases
+  run.py --selfcheck                        does this harness notice failures?
+
+Root runs the programs as `nobody`. Anybody else runs them as himself, in namespaces of
+`unshare -Urn`. Exit status: 0 all passed (skips are said), 1 something failed, 2 usage.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import pathlib
+import random
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+import cases  # noqa: E402
+import selfcheck  # noqa: E402
+from network import Network  # noqa: E402
+from programs import CaseFailed, CaseSkipped, Files, Host, is_real_root  # noqa: E402
+
+INSIDE = "E2E_INSIDE_USER_NAMESPACE"
+
+
+class Report:
+    """One line per case, and the sum."""
+
+    def __init__(self, out=sys.stdout):
+        self.counts = collections.Counter()
+        self.failed = []
+        self._out = out
+        self._lock = threading.Lock()
+        self._start = time.monotonic()
+
+    def add(self, verdict, name, seconds, words=""):
+        with self._lock:
+            self.counts[verdict] += 1
+            first, _, rest = words.partition("\n")
+            line = f"{verdict:<5} {name:<44} {seconds:6.1f} s  {first}".rstrip()
+            print(line + ("\n" + rest.rstrip() if rest else ""), file=self._out, flush=True)
+            if verdict == "FAIL":
+                self.failed.append(name)
+
+    def close(self):
+        """The closing line; True when nothing failed."""
+        for name in sorted(set(self.failed)):
+            print(f"failed: {name}", file=self._out)
+        print(f"{self.counts['ok']} passed, {self.counts['FAIL']} failed, "
+              f"{self.counts['skip']} skipped in {time.monotonic() - self._start:.0f} s",
+              file=self._out, flush=True)
+        return self.counts["FAIL"] == 0
+
+
+def run_case(case, host, network, report):
+    start = time.monotonic()
+    try:
+        verdict, words = "ok", case.run(host, network) or ""
+    except CaseSkipped as reason:
+        verdict, words = "skip", str(reason)
+    except CaseFailed as reason:
+        verdict, words = "FAIL", str(reason)
+    except Exception as error:  # the harness or the machine: not to be taken for a pass
+        verdict, words = "FAIL", f"{type(error).__name__}: {error}"
+    report.add(verdict, case.name, time.monotonic() - start, words)
+
+
+def check_nothing_left(topology, host, network, files, report):
+    """Sockets may need a moment after the last exit; half a second is no timewait."""
+    start = time.monotonic()
+    deadline = host.deadline(0.5)
+    while True:
+        left = network.leftovers() + [f"file {path}" for path in files.new()]
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.02)
+    name = f"{topology.name}/nothing-left"
+    if left:
+        report.add("FAIL", name, time.monotonic() - start, "left behind:\n    " + "\n    ".join(left))
+        return
+    lost = network.packets_lost()
+    if lost == 0:
+        report.add("FAIL", name, 0, "nft dropped no packet: there was no loss to survive")
+    else:
+        report.add("ok", name, time.monotonic() - start,
+                   f"{lost} packets were lost on purpose" if lost else "")
+
+
+def run_topology(topology, chosen, host, outer, report):
+    missing = topology.missing_tools()
+    if (outer and topology.private) or missing:
+        reason = f"missing: {', '.join(missing)}" if missing else f"no private network: {outer}"
+        for case in chosen:
+            report.add("skip", case.name, 0, reason)
+        return
+    try:
+        network = Network(topology, outer=bool(outer))
+    except (RuntimeError, OSError) as error:
+        for case in chosen:
+            report.add("FAIL", case.name, 0, f"network set-up: {error}")
+        return
+    try:
+        files = Files(host)
+        for case in chosen:
+            run_case(case, host, network, report)
+        check_nothing_left(topology, host, network, files, report)
+    finally:
+        network.close()
+
+
+def run_all(chosen, host, outer, jobs, report):
+    groups = collections.defaultdict(list)
+    for case in chosen:
+        groups[case.topology].append(case)
+    with concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool:
+        futures = [pool.submit(run_topology, topology, group, host, outer, report)
+                   for topology, group in groups.items()]
+        for future in futures:
+            future.result()
+
+
+def soak(chosen, host, outer, jobs, seconds, report):
+    seed = random.randrange(1 << 32)
+    print(f"soak: {seconds} s, seed {seed}", flush=True)
+    dice = random.Random(seed)
+    end = time.monotonic() + seconds
+    while time.monotonic() < end and not report.failed:
+        sample = dice.sample(chosen, min(len(chosen), 10))
+        run_all(sample, host, outer, jobs, report)
+
+
+# ---------------------------------------------------------------- set-up
+
+def install(build, folder):
+    prefix = os.path.join(folder, "prefix")
+    result = subprocess.run(["cmake", "--install", build, "--prefix", prefix],
+                            capture_output=True, text=True)
+    if result.returncode != 0:
+        sys.exit(f"run.py: cmake --install {build}: {result.stderr or result.stdout}")
+    # Whatever the umask was: `nobody` must be able to read it.
+    subprocess.run(["chmod", "-R", "a+rX", prefix], check=True)
+    return prefix
+
+
+def enter_user_namespace():
+    """Re-executes this program under `unshare -Urn`. Returns the reason when that can't be."""
+    probe = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        return f"unshare -Urn: {probe.stderr.strip()}"
+    os.environ[INSIDE] = "1"
+    os.execvp("unshare", ["unshare", "-Urn", "--", sys.executable, os.path.abspath(__file__),
+                          *sys.argv[1:]])
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--build", help="build folder to install from [build/release]")
+    where.add_argument("--prefix", help="prefix that Verbena is installed in")
+    parser.add_argument("--only", metavar="REGEX", default="", help="choose cases by name")
+    parser.add_argument("--quick", action="store_true", help="a small choice")
+    parser.add_argument("--soak", metavar="SECONDS", type=float, help="repeat in random order")
+    parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2),
+                        help="topologies side by side [half the processors]")
+    parser.add_argument("--slow", type=float, default=1.0, help="factor on every time limit")
+    parser.add_argument("--keep", action="store_true", help="keep the programs' output")
+    parser.add_argument("--list", action="store_true", help="print the cases")
+    parser.add_argument("--selfcheck", action="store_true", help="test this harness")
+    return parser.parse_args()
+
+
+def main():
+    args = parse_arguments()
+    chosen = [case for case in cases.all_cases()
+              if re.search(args.only, case.name) and (case.quick or not args.quick)]
+    if args.list:
+        print("\n".join(case.name for case in chosen))
+        return 0
+    if not chosen:
+        print(f"run.py: no case matches {args.only!r}; see --list", file=sys.stderr)
+        return 2
+
+    outer = ""
+    if not is_real_root() and INSIDE not in os.environ:
+        outer = enter_user_namespace()
+
+    folder = tempfile.mkdtemp(prefix="verbena-e2e.", dir="/tmp")
+    os.chmod(folder, 0o755)
+    keep = args.keep
+    try:
+        logs = os.path.join(folder, "logs")
+        os.mkdir(logs, 0o755)
+        if args.selfcheck:
+            return selfcheck.main(Host(folder, logs), outer, Report, run_case, check_nothing_left)
+        if args.prefix:
+            prefix = os.path.abspath(args.prefix)
+        else:
+            root = pathlib.Path(__file__).resolve().parents[2]
+            prefix = install(args.build or str(root / "build/release"), folder)
+        report = Report()
+        host = Host(prefix, logs, args.slow)
+        if args.soak:
+            soak(chosen, host, outer, args.jobs, args.soak, report)
+        else:
+            run_all(chosen, host, outer, args.jobs, report)
+        if report.close():
+            return 0
+        keep = True
+        print(f"the programs' output: {logs}")
+        return 1
+    finally:
+        if not keep:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,96 @@
+#include "engine/completion_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+
+namespace verbena::engine {
+namespace {
+
+using Pushed = CompletionQueue::Pushed;
+
+Completion numbered(std::uint64_t id) {
+  Completion c;
+  c.wr_id = id;
+  return c;
+}
+
+TEST(CompletionQueue, KeepsOrderAndReportsOverrun) {
+  CompletionQueue cq{3, nullptr};
+  for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(cq.push(numbered(i)), Pushed::quietly);
+  EXPECT_EQ(cq.push(numbered(3)), Pushed::overrun);
+  std::array<Completion, 2> two;
+  ASSERT_EQ(cq.poll(two), 2u);
+  EXPECT_EQ(two[0].wr_id, 0u);
+  EXPECT_EQ(two[1].wr_id, 1u);
+  EXPECT_EQ(cq.push(numbered(4)), Pushed::quietly);
+  ASSERT_EQ(cq.poll(two), 2u);
+  EXPECT_EQ(two[0].wr_id, 2u);
+  EXPECT_EQ(two[1].wr_id, 4u);
+  EXPECT_TRUE(cq.empty());
+}
+
+TEST(CompletionQueue, OneEventForOneRequest) {
+  CompletionQueue cq{8, nullptr};
+  cq.arm(false);
+  EXPECT_EQ(cq.push(numbered(0)), Pushed::raise_event);
+  EXPECT_EQ(cq.push(numbered(1)), Pushed::quietly);
+}
+
+TEST(CompletionQueue, SolicitedRequestWaitsForASolicitedCompletionOrAnError) {
+  CompletionQueue cq{8, nullptr};
+  cq.arm(true);
+  EXPECT_EQ(cq.push(numbered(0)), Pushed::quietly);
+  Completion solicited = numbered(1);
+  solicited.solicited = true;
+  EXPECT_EQ(cq.push(solicited), Pushed::raise_event);
+  cq.arm(true);
+  Completion failed = numbered(2);
+  failed.status = CompletionStatus::flushed;
+  EXPECT_EQ(cq.push(failed), Pushed::raise_event);
+}
+
+TEST(CompletionQueue, SolicitedRequestDoesNotWeakenOneForAny) {
+  CompletionQueue cq{8, nullptr};
+  cq.arm(false);
+  cq.arm(true);
+  EXPECT_EQ(cq.push(numbered(0)), Pushed::raise_event);
+}
+
+// Arm, look again, sleep: the way every event-driven program goes. Nobody may sleep for ever.
+TEST(CompletionQueue, NoCompletionIsMissedBetweenArmingAndSleeping) {
+  constexpr std::uint64_t kCount = 100'000;
+  CompletionQueue cq{16, nullptr};
+  std::atomic<std::uint64_t> events{0};
+  std::jthread producer{[&] {
+    for (std::uint64_t i = 0; i < kCount;) {
+      const Pushed p = cq.push(numbered(i));
+      if (p == Pushed::overrun) continue;
+      ++i;
+      if (p == Pushed::raise_event) {
+        events.fetch_add(1);
+        events.notify_one();
+      }
+    }
+  }};
+  std::uint64_t next = 0;
+  std::uint64_t seen = 0;
+  const auto drain = [&] {
+    std::array<Completion, 4> some;
+    while (const std::size_t n = cq.poll(some)) {
+      for (std::size_t i = 0; i < n; ++i) ASSERT_EQ(some[i].wr_id, next++);
+    }
+  };
+  while (next < kCount) {
+    cq.arm(false);
+    drain();
+    if (next == kCount) break;
+    events.wait(seen);
+    seen = events.load();
+    drain();
+  }
+}
+
+}  // namespace
+}  // namespace verbena::engine
