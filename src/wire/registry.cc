@@ -41,13 +41,15 @@ Fd descriptor_in(msghdr& message) {
   return received;
 }
 
-/// The table as a peer hands it out; an empty Fd when it doesn't in time.
-Fd ask_for_table(const Fd& connection) {
+enum class Answer : std::uint8_t { given, refused, none_in_time };
+
+/// Asks a peer for the table.
+Answer ask_for_table(const Fd& connection, std::optional<SharedTable>& table) {
   const ControlHeader request{.kind = ControlKind::table_request};
-  if (::send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0 ||
-      !wait_readable(connection, kAnswerTimeoutMs)) {
-    return {};
+  if (::send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) {
+    return Answer::refused;
   }
+  if (!wait_readable(connection, kAnswerTimeoutMs)) return Answer::none_in_time;
   ControlHeader answer{};
   iovec piece{&answer, sizeof answer};
   alignas(cmsghdr) std::array<std::uint8_t, CMSG_SPACE(sizeof(int))> control{};
@@ -59,8 +61,12 @@ Fd ask_for_table(const Fd& connection) {
   const auto got = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
   Fd memfd = descriptor_in(message);
   const bool right = got == sizeof answer && answer.magic == ControlHeader::kMagic &&
-                     answer.kind == ControlKind::table;
-  return right ? std::move(memfd) : Fd{};
+                     answer.kind == ControlKind::table && memfd;
+  if (!right) return Answer::refused;
+  auto mapped = SharedTable::map(std::move(memfd));
+  if (!mapped) return Answer::refused;
+  table = std::move(mapped).value();
+  return Answer::given;
 }
 
 bool holds(const SharedTable& table, std::uint32_t slot) {
@@ -87,31 +93,37 @@ std::optional<SharedTable> borrow_table(int pid, std::uint32_t slot) {
   return std::nullopt;
 }
 
-std::optional<SharedTable> table_from(const Fd& connection) {
-  Fd memfd = ask_for_table(connection);
-  if (!memfd) return std::nullopt;
-  auto table = SharedTable::map(std::move(memfd));
-  if (!table) return std::nullopt;
-  return std::move(table).value();
-}
-
-struct Introduction {
-  SharedTable table;
+struct Meeting {
+  std::optional<SharedTable> table;
   Sponsor sponsor;
+  /// It lives, but won't give us the table: stopped and hidden, or another user's. One that
+  /// just begins or ends its life is not silent; the next look shows what became of it.
+  bool silent = false;
 };
 
-std::optional<Introduction> meet(std::uint32_t slot) {
+Meeting meet(std::uint32_t slot) {
+  Meeting meeting;
   auto connected = connect_to_slot(slot);
-  if (!connected) return std::nullopt;
-  Fd connection = std::move(connected).value();
-  const auto peer = trusted_peer(connection);
-  if (!peer) return std::nullopt;
+  if (!connected) {
+    meeting.silent = connected.error().code == EAGAIN || connected.error().code == EPERM;
+    return meeting;
+  }
+  meeting.sponsor = {std::move(connected).value(), slot};
+  const auto peer = trusted_peer(meeting.sponsor.connection);
+  auto answer = Answer::none_in_time;  // ourselves: we are not in our own event loop
+  if (peer && peer->pid != ::getpid()) {
+    answer = ask_for_table(meeting.sponsor.connection, meeting.table);
+  }
+  if (peer && answer == Answer::none_in_time) meeting.table = borrow_table(peer->pid, slot);
+  meeting.silent = !meeting.table && answer == Answer::none_in_time;
+  return meeting;
+}
 
-  std::optional<SharedTable> table;
-  if (peer->pid != ::getpid()) table = table_from(connection);
-  if (!table) table = borrow_table(peer->pid, slot);
-  if (!table) return std::nullopt;
-  return Introduction{std::move(*table), Sponsor{std::move(connection), slot}};
+/// A founder looks for names, not for tables: had the sponsor gone before our name stood,
+/// somebody might have seen nobody and founded another table.
+bool still_there(const Sponsor& sponsor) {
+  const auto again = connect_to_slot(sponsor.slot);
+  return again.ok() || again.error().code == EAGAIN;
 }
 
 Result<Registration> register_in(SharedTable table, std::optional<Sponsor> sponsor) {
@@ -121,17 +133,20 @@ Result<Registration> register_in(SharedTable table, std::optional<Sponsor> spons
                       std::move(sponsor)};
 }
 
-/// Nobody answers: a new table, unless somebody else founds one at this moment. Called with
-/// the peers that were there and didn't answer. nullopt: look again.
+/// A new table, unless somebody is there but `silent`, or founds one at this moment.
+/// nullopt: look again.
 std::optional<Result<Registration>> found_registry(std::vector<std::uint32_t> silent) {
   const auto founder = claim_name(founder_name());
   if (!founder) return std::nullopt;
-  auto present = live_slots();
-  std::sort(present.begin(), present.end());
   std::sort(silent.begin(), silent.end());
-  const bool newcomer =
-      !std::includes(silent.begin(), silent.end(), present.begin(), present.end());
-  if (newcomer) return std::nullopt;
+  // Two looks: the listing is no snapshot, and may miss a joiner while its sponsor dies.
+  for (int look = 0; look < 2; ++look) {
+    auto present = live_slots();
+    std::sort(present.begin(), present.end());
+    const bool newcomer =
+        !std::includes(silent.begin(), silent.end(), present.begin(), present.end());
+    if (newcomer) return std::nullopt;
+  }
   auto table = SharedTable::found();
   if (!table) return table.error();
   // The slot's name stands before the founder's falls: the next one finds us.
@@ -193,13 +208,17 @@ Result<Claim> claim_slot(SharedTable& table, Instant now) {
 Result<Registration> join_registry() {
   const Instant give_up = monotonic_now() + kFoundingTimeout;
   for (;;) {
-    auto peers = live_slots();
-    for (const auto slot : peers) {
-      if (auto met = meet(slot)) {
-        return register_in(std::move(met->table), std::move(met->sponsor));
-      }
+    std::vector<std::uint32_t> silent;
+    for (const auto slot : live_slots()) {
+      auto met = meet(slot);
+      if (met.silent) silent.push_back(slot);
+      if (!met.table) continue;
+      auto registered = register_in(std::move(*met.table), std::move(met.sponsor));
+      if (!registered || still_there(*registered->sponsor)) return registered;
+      registered->table.release(registered->slot, monotonic_now());
+      break;
     }
-    if (auto founded = found_registry(std::move(peers))) return std::move(*founded);
+    if (auto founded = found_registry(std::move(silent))) return std::move(*founded);
     if (monotonic_now() >= give_up) {
       return Error{EBUSY, "registry: the process that holds @" + founder_name() +
                               " did not finish within 1 s; is it stopped in a debugger? "

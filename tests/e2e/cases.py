@@ -62,9 +62,8 @@ class Pair(Case):
         server = client = None
         try:
             server, client = start_pair(host, network, self.program, self.arguments, self.family)
-            deadline = host.deadline(self.timeout)
-            statuses = client.wait(deadline), server.wait(deadline)
-            return check_pair(self.program, server, client, statuses)
+            return check_pair(self.program, server, client,
+                              wait_for_pair(host, server, client, self.timeout))
         except CaseFailed as failure:
             logs = "\n".join(tail(p) for p in (server, client) if p)
             raise CaseFailed(f"{failure}\n{logs}") from None
@@ -81,13 +80,27 @@ def start_pair(host, network, program, arguments, family):
                         pair_argv(host, network.server, program, arguments, family, port))
     try:
         host.wait_listening(network.server.namespace, port, server)
-        # perftest's own TCP connection speaks IPv4 whatever the GIDs are.
-        address = network.server.addresses[family if is_pingpong(program) else 4]
-        argv = pair_argv(host, network.client, program, arguments, family, port) + [address]
+        # The programs' own TCP connection speaks IPv4, whatever the GIDs are.
+        argv = pair_argv(host, network.client, program, arguments, family, port)
+        argv.append(network.server.addresses[4])
         return server, host.start(network.client.namespace, argv)
     except BaseException:
         server.kill()
         raise
+
+
+def wait_for_pair(host, server, client, timeout):
+    """The exit statuses (client, server). A server whose client has failed may wait for ever."""
+    deadline = host.deadline(timeout)
+    status = client.wait(deadline)
+    if status != 0:
+        deadline = min(deadline, host.deadline(3))
+        try:
+            server.wait(deadline)
+        except CaseFailed:
+            pass  # the client's failure is the news
+        return status, server.poll()
+    return status, server.wait(deadline)
 
 
 def is_pingpong(program):
@@ -106,7 +119,7 @@ def pair_argv(host, end, program, arguments, family, port):
 ERROR_LINE = re.compile(r"completion with error|failed status|invalid data|couldn't|unable to", re.I)
 PINGPONG_RESULT = re.compile(r"(\d+) iters in [\d.]+ seconds = ([\d.]+) usec/iter")
 # "#bytes #iterations peak average MsgRate" and "#bytes #iterations t_min t_max t_typical …"
-PERFTEST_RESULT = re.compile(r"^ *(\d+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+)", re.M)
+PERFTEST_RESULT = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", re.M)
 
 
 def check_pair(program, server, client, statuses):
@@ -123,7 +136,7 @@ def check_pair(program, server, client, statuses):
     if is_pingpong(program):
         return f"{result.group(2)} us/iteration"
     if program.endswith("_bw"):
-        return f"{result.group(4)} MiB/s"
+        return f"{result.group(4)} MB/s"
     return f"{result.group(5)} us typical"
 
 
@@ -178,10 +191,9 @@ class EightPairs(Case):
             for _ in range(8):
                 pairs.append(start_pair(host, network, "ibv_rc_pingpong",
                                         ("-e", "-c", "-n", "2000"), 4))
-            deadline = host.deadline(self.timeout)
             for server, client in pairs:
-                statuses = client.wait(deadline), server.wait(deadline)
-                check_pair("ibv_rc_pingpong", server, client, statuses)
+                check_pair("ibv_rc_pingpong", server, client,
+                           wait_for_pair(host, server, client, self.timeout))
         except CaseFailed as failure:
             logs = "\n".join(tail(p, 5) for pair in pairs for p in pair)
             raise CaseFailed(f"{failure}\n{logs}") from None

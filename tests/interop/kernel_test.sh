@@ -98,7 +98,8 @@ options() { # END PROGRAM IP PORT ITERATIONS
 
 ended_badly() { # ROLE END STATUS LOG: the reason, on one line
   local last
-  last=$(grep -v '^[[:space:]-]*$' "$4" | tail -n 1)
+  last=$(grep -iE "fail|error|couldn't|unable|invalid" "$4" | tail -n 1)
+  last=${last:-$(grep -v '^[[:space:]-]*$' "$4" | tail -n 1)}
   case $3 in
     124 | 137) echo "$1 ($2) ran into its time limit of $case_limit s" ;;
     *) echo "$1 ($2) ended with status $3: ${last:-no output}" ;;
@@ -135,6 +136,8 @@ run_case() { # NAME SERVER CLIENT PROGRAM IP ITERATIONS [OPTION...]
 
   if ((client_status)); then
     reason=$(ended_badly client "$client" $client_status "$log.client")
+    ((server_status == 0 || server_status == 143)) ||  # 143: we stopped it
+      reason+="; $(ended_badly server "$server" $server_status "$log.server")"
   elif ((server_status == 143)); then
     reason="server ($server) was still there 15 s after its client had succeeded"
   elif ((server_status)); then

@@ -12,6 +12,7 @@ class RoundTrip : public testing::TestWithParam<bool> {
   [[nodiscard]] static IpAddress address(std::uint8_t last) {
     return GetParam() ? loopback_v6() : loopback(last);
   }
+  const Fd turn_ = GetParam() ? hold_loopback_v6() : Fd{};
 };
 
 TEST_P(RoundTrip, CarriesABatchOf64) {

@@ -8,16 +8,20 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "base/bytes.h"
 #include "packet/icrc.h"
 #include "wire/fd.h"
+#include "wire/registry_name.h"
 #include "wire/socket_address.h"
 #include "wire/system.h"
 #include "wire/udp_wire.h"
@@ -34,6 +38,17 @@ inline IpAddress loopback(std::uint8_t last) {
 }
 
 inline IpAddress loopback_v6() { return *IpAddress::parse("::1"); }
+
+/// There is only one IPv6 loopback address: held by one test program at a time, because a
+/// wire that closes takes the frames in its queue with it.
+inline Fd hold_loopback_v6() {
+  const auto deadline = monotonic_now() + std::chrono::seconds{30};
+  while (monotonic_now() < deadline) {
+    if (auto claimed = claim_name("verbena-test.loopback6")) return std::move(claimed).value();
+    ::poll(nullptr, 0, 5);
+  }
+  return {};
+}
 
 inline Qpn qpn_of(std::uint32_t slot, std::uint32_t index) {
   return Qpn{(slot << Qpn::kIndexBits) | index};

@@ -1,0 +1,73 @@
+# The front door. CMake does the work; every target installs the Debian packages it misses.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+JOBS ?= $(shell nproc)
+SOAK_SECONDS ?= 3600
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := build
+.PHONY: build run test test-all test-kernel soak bench format lint install clean help
+
+# $(call build_preset,NAME): configure once, build what changed.
+build_preset = test -f build/$(1)/build.ninja || cmake --preset $(1); \
+	cmake --build --preset $(1) -j $(JOBS)
+ctest_preset = ctest --preset $(1) -j $(JOBS)
+
+build: ## build; programs in build/bin
+	@scripts/deps.sh build
+	@$(call build_preset,release)
+
+run: build ## the two-minute tour: show the devices, run ibv_rc_pingpong on one of them
+	@scripts/deps.sh test
+	@scripts/demo.sh build/bin/verbena
+
+test: build ## everything that must pass
+	@scripts/deps.sh test
+	@$(call ctest_preset,release)
+	@tests/e2e/run.py --build build/release
+
+test-all: test ## test, then again with sanitizers, fuzzers and a short soak
+	@scripts/deps.sh fuzz
+	@$(call build_preset,asan); $(call ctest_preset,asan)
+	@$(call build_preset,tsan); $(call ctest_preset,tsan)
+	@$(call build_preset,fuzz); $(call ctest_preset,fuzz)
+	@tests/e2e/run.py --build build/release --soak 120
+
+test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine
+	@if ! scripts/deps.sh kernel; then \
+	  echo "SKIPPED test-kernel: QEMU or its helpers are missing and can't be installed"; exit 0; fi; \
+	prefix=$$(mktemp -d /tmp/verbena-kernel-test.XXXXXX); trap 'rm -rf "$$prefix"' EXIT; \
+	chmod 755 "$$prefix"; cmake --install build/release --prefix "$$prefix" >/dev/null; \
+	status=0; tests/interop/kernel_test.sh "$$prefix" || status=$$?; \
+	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
+	exit $$status
+
+soak: build ## the end-to-end cases in random order for SOAK_SECONDS (default 3600)
+	@scripts/deps.sh test
+	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
+
+bench: build ## measure, beside what the kernel's own sockets do in the same run
+	@scripts/deps.sh bench
+	@bench/run.sh build
+
+format: ## clang-format every source file in place
+	@scripts/deps.sh lint
+	@scripts/lint.sh format
+
+lint: ## clang-format (check only), clang-tidy, shell and python syntax
+	@scripts/deps.sh build lint
+	@test -f build/dev/build.ninja || cmake --preset dev
+	@scripts/lint.sh check build/dev $(JOBS)
+
+install: build ## install below PREFIX (default /usr/local)
+	@cmake --install build/release --prefix "$(DESTDIR)$(PREFIX)"
+
+clean: ## remove build/
+	@rm -rf build
+
+help: ## this text
+	@echo "Verbena: a user-space RoCEv2 NIC. make TARGET, where TARGET is one of"
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_SECONDS=$(SOAK_SECONDS)"

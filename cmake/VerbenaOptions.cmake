@@ -1,0 +1,38 @@
+# Compiler settings and dependencies that every target shares.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+# The archives end up in a library that is preloaded into strangers' programs: what isn't
+# exported on purpose must not be seen.
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${VERBENA_OUTPUT_ROOT}/bin")
+# Where `verbena` looks for the preload library in a build tree: ../lib/verbena beside bin/.
+set(VERBENA_PRELOAD_DIRECTORY "${VERBENA_OUTPUT_ROOT}/lib/verbena")
+
+set(VERBENA_WARNINGS -Wall -Wextra -Wconversion -Wshadow -Werror)
+add_compile_options(${VERBENA_WARNINGS})
+add_compile_definitions(VERBENA_VERSION="${PROJECT_VERSION}")
+add_compile_options(-fno-omit-frame-pointer)
+add_link_options(-Wl,--as-needed)
+
+if(VERBENA_SANITIZE)
+  add_compile_options(-fsanitize=${VERBENA_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${VERBENA_SANITIZE})
+endif()
+
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+pkg_check_modules(ISAL REQUIRED IMPORTED_TARGET libisal)
+pkg_check_modules(IBVERBS REQUIRED IMPORTED_TARGET libibverbs)

@@ -1,0 +1,77 @@
+#include "front/sysfs/attribute.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "front/verbs/identity.h"
+
+namespace verbena::front::sysfs {
+
+namespace {
+
+/// Four groups of 16 bits, as in 0200:00ff:fe00:0001.
+std::string guid_text(std::uint64_t g) {
+  return fmt::format("{:04x}:{:04x}:{:04x}:{:04x}", g >> 48 & 0xffff, g >> 32 & 0xffff,
+                     g >> 16 & 0xffff, g & 0xffff);
+}
+
+/// Eight groups of 16 bits, none left out.
+std::string gid_text(const IpAddress& gid) {
+  std::string out;
+  for (std::size_t i = 0; i < 16; i += 2) {
+    out += fmt::format("{}{:02x}{:02x}", i == 0 ? "" : ":", gid.bytes()[i], gid.bytes()[i + 1]);
+  }
+  return out;
+}
+
+/// The rest of `path` behind `prefix`.
+std::optional<std::string_view> behind(std::string_view path, std::string_view prefix) {
+  if (!path.starts_with(prefix)) return std::nullopt;
+  return path.substr(prefix.size());
+}
+
+std::optional<std::size_t> gid_index(const host::Device& device, std::string_view text) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), index);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  if (index >= device.gids.size()) return std::nullopt;
+  return index;
+}
+
+std::optional<std::string> read_port_attribute(const host::Device& device, std::string_view path) {
+  if (path == "link_layer") return "Ethernet";
+  if (path == "lid" || path == "sm_lid") return "0x0";
+  if (path == "lid_mask_count" || path == "sm_sl") return "0";
+  if (path == "state") return device.up ? "4: ACTIVE" : "1: DOWN";
+  if (path == "phys_state") return device.up ? "5: LinkUp" : "3: Disabled";
+  if (path == "rate") return "10 Gb/sec (4X SDR)";
+  if (path == "cap_mask") return "0x04010000";
+  if (path == "pkeys/0") return "0xffff";
+  if (const auto n = behind(path, "gids/")) {
+    if (const auto i = gid_index(device, *n)) return gid_text(device.gids[*i]);
+  }
+  if (const auto n = behind(path, "gid_attrs/types/")) {
+    if (gid_index(device, *n)) return "RoCE v2";
+  }
+  if (const auto n = behind(path, "gid_attrs/ndevs/")) {
+    if (gid_index(device, *n)) return device.interface;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<std::string> read_attribute(const host::Device& device, std::string_view path) {
+  if (path == "board_id") return kBoardId;
+  if (path == "fw_ver") return kFirmwareVersion;
+  if (path == "hca_type") return "software";
+  if (path == "hw_rev") return fmt::format("{:x}", kHardwareVersion);
+  if (path == "node_type") return "1: CA";
+  if (path == "node_desc") return device.name;
+  if (path == "node_guid" || path == "sys_image_guid") return guid_text(device.guid);
+  if (const auto rest = behind(path, "ports/1/")) return read_port_attribute(device, *rest);
+  return std::nullopt;
+}
+
+}  // namespace verbena::front::sysfs

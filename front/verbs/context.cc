@@ -1,0 +1,110 @@
+#include "front/verbs/context.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "front/preload/real.h"
+#include "front/verbs/comp_channel.h"
+#include "front/verbs/cq.h"
+#include "front/verbs/device.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/mr.h"
+#include "front/verbs/nic.h"
+#include "front/verbs/pd.h"
+#include "front/verbs/qp.h"
+#include "host/config.h"
+
+namespace verbena::front {
+
+namespace {
+
+template <typename Object>
+std::vector<Object*> snapshot(const std::unordered_set<Object*>& objects) {
+  const auto lock = lock_lists();
+  return {objects.begin(), objects.end()};
+}
+
+/// As the kernel does when a program goes: users before what they use. Failures are logged
+/// by nobody, since there is nobody left to act on them.
+void destroy_everything(Context& context) {
+  for (Qp* qp : snapshot(context.objects.qps)) static_cast<void>(destroy(qp));
+  for (Cq* cq : snapshot(context.objects.cqs)) static_cast<void>(destroy(cq, Unacked::ignored));
+  for (CompChannel* c : snapshot(context.objects.channels)) static_cast<void>(destroy(c));
+  for (Mr* mr : snapshot(context.objects.mrs)) static_cast<void>(destroy(mr));
+  for (Pd* pd : snapshot(context.objects.pds)) static_cast<void>(destroy(pd));
+}
+
+}  // namespace
+
+Context::Context(ibv_device* of, host::Device info, int async)
+    : verbs_context{}, device{std::move(info)} {
+  set_operations(*this);
+  sz = sizeof(verbs_context);
+  context.device = of;
+  context.cmd_fd = -1;
+  context.async_fd = async;
+  context.num_comp_vectors = 1;
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  pthread_mutex_init(&context.mutex, nullptr);
+}
+
+Context::~Context() {
+  close(context.async_fd);
+  pthread_mutex_destroy(&context.mutex);
+}
+
+Status check_port(const Context& context, std::uint32_t port) {
+  if (port == 1) return Ok{};
+  return Error{EINVAL, fmt::format("port {} of {}: it has port 1 only", port, context.device.name)};
+}
+
+Status check_gid_index(const Context& context, std::uint32_t port, std::uint32_t index) {
+  if (Status s = check_port(context, port); !s) return s;
+  const std::size_t count = context.device.gids.size();
+  if (index < count) return Ok{};
+  return Error{EINVAL, fmt::format("GID index {}: {} has {}", index, context.device.name, count)};
+}
+
+}  // namespace verbena::front
+
+using namespace verbena;
+using namespace verbena::front;
+
+VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
+  Device* const ours = find_device(device);
+  if (ours == nullptr) {
+    return real::call<"ibv_open_device", "IBVERBS_1.1">(ibv_open_device, device);
+  }
+  return guarded("ibv_open_device", [&]() -> Result<ibv_context*> {
+    if (host::config().problem) return Error{EINVAL, *host::config().problem};
+    host::Device info;
+    {
+      const auto lock = lock_lists();
+      info = ours->info;
+    }
+    const int async = eventfd(0, EFD_CLOEXEC);
+    if (async < 0) {
+      const int code = errno;
+      return Error{code, fmt::format("{}: eventfd: {}", device->name, std::strerror(code))};
+    }
+    return &(new Context{device, std::move(info), async})->context;
+  });
+}
+
+VERBENA_EXPORT int ibv_close_device(ibv_context* context) {
+  if (!is_ours(context)) {
+    return real::call<"ibv_close_device", "IBVERBS_1.1">(ibv_close_device, context);
+  }
+  return guarded_status("ibv_close_device", [&]() -> Status {
+    const std::unique_ptr<Context> closing{&context_of(context)};
+    destroy_everything(*closing);
+    return Ok{};
+  });
+}

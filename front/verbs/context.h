@@ -1,0 +1,62 @@
+#pragma once
+
+// An open device: the ibv_context that programs hold, built on the public ABI alone.
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <unordered_set>
+
+#include "base/result.h"
+#include "host/device.h"
+
+namespace verbena::front {
+
+struct Pd;
+struct Mr;
+struct CompChannel;
+struct Cq;
+struct Qp;
+
+/// What a program made and hasn't destroyed; closing the device does it. Under lock_lists().
+struct Objects {
+  std::unordered_set<Qp*> qps;
+  std::unordered_set<Cq*> cqs;
+  std::unordered_set<CompChannel*> channels;
+  std::unordered_set<Mr*> mrs;
+  std::unordered_set<Pd*> pds;
+};
+
+struct Context : verbs_context {
+  const host::Device device;  // as it was when opened: GID indices must not move
+  Objects objects;
+
+  Context(ibv_device* of, host::Device info, int async);
+  ~Context();
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+};
+
+/// Fills the table of functions that inlined verbs go through.
+void set_operations(verbs_context& context);
+
+/// Whether a context is ours. Looks at one field of the public ABI, which every context has.
+[[nodiscard]] bool is_ours(const ibv_context* context);
+
+/// Whether an object is ours. All of the verbs' objects name their context.
+template <typename Object>
+[[nodiscard]] bool is_ours(const Object* object) {
+  return is_ours(object->context);
+}
+
+/// Only of a context of ours.
+[[nodiscard]] inline Context& context_of(ibv_context* context) {
+  return static_cast<Context&>(*verbs_get_ctx(context));
+}
+
+/// EINVAL unless it is the only port that we have.
+Status check_port(const Context& context, std::uint32_t port);
+/// EINVAL unless it is in that port's table.
+Status check_gid_index(const Context& context, std::uint32_t port, std::uint32_t index);
+
+}  // namespace verbena::front

@@ -1,0 +1,114 @@
+#include "front/verbs/cq.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "front/preload/real.h"
+#include "front/verbs/comp_channel.h"
+#include "front/verbs/context.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/nic.h"
+
+namespace verbena::front {
+
+namespace {
+
+void await_acknowledgements(Cq& cq) {
+  pthread_mutex_lock(&cq.mutex);
+  while (cq.comp_events_completed != cq.events_taken) pthread_cond_wait(&cq.cond, &cq.mutex);
+  pthread_mutex_unlock(&cq.mutex);
+}
+
+Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
+                       int vector) {
+  if (entries < 1 || static_cast<std::uint32_t>(entries) > engine::Limits::kMaxCompletions) {
+    return Error{EINVAL, fmt::format("cqe {}: must be between 1 and {}", entries,
+                                     engine::Limits::kMaxCompletions)};
+  }
+  if (vector < 0 || vector >= context->num_comp_vectors) {
+    return Error{EINVAL, fmt::format("comp_vector {}: must be below num_comp_vectors {}", vector,
+                                     context->num_comp_vectors)};
+  }
+  if (channel != nullptr && channel->context != context) {
+    return Error{EINVAL, "the completion channel belongs to another context"};
+  }
+  const Result<host::Nic*> nic = start_nic();
+  if (!nic) return nic.error();
+
+  auto cq = std::make_unique<Cq>();
+  host::CompletionChannel* const events =
+      channel != nullptr ? channel_of(channel).events.get() : nullptr;
+  const Result<host::CompletionQueue*> queue =
+      (*nic)->create_cq(static_cast<std::uint32_t>(entries), events, cq.get());
+  if (!queue) return queue.error();
+  cq->context = context;
+  cq->channel = channel;
+  cq->cq_context = user;
+  cq->cqe = static_cast<int>((*queue)->ring.capacity());
+  pthread_mutex_init(&cq->mutex, nullptr);
+  pthread_cond_init(&cq->cond, nullptr);
+  cq->nic = *nic;
+  cq->queue = *queue;
+  const auto lock = lock_lists();
+  context_of(context).objects.cqs.insert(cq.get());
+  if (channel != nullptr) ++channel->refcnt;
+  return cq.release();
+}
+
+}  // namespace
+
+Status destroy(Cq* cq, Unacked unacked) {
+  {
+    const auto lock = lock_lists();
+    if (cq->users > 0) {
+      return Error{EBUSY, fmt::format("{} queues of queue pairs still complete to it", cq->users)};
+    }
+  }
+  if (is_live(cq->nic)) {
+    if (cq->channel != nullptr) channel_of(cq->channel).events->forget(*cq->queue);
+    if (unacked == Unacked::awaited) await_acknowledgements(*cq);
+    if (Status s = cq->nic->destroy_cq(cq->queue); !s) return s;
+  }
+  {
+    const auto lock = lock_lists();
+    if (cq->channel != nullptr) --cq->channel->refcnt;
+    context_of(cq->context).objects.cqs.erase(cq);
+  }
+  pthread_cond_destroy(&cq->cond);
+  pthread_mutex_destroy(&cq->mutex);
+  delete cq;
+  return Ok{};
+}
+
+}  // namespace verbena::front
+
+using namespace verbena;
+using namespace verbena::front;
+
+VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_context,
+                                     ibv_comp_channel* channel, int comp_vector) {
+  if (!is_ours(context)) {
+    return real::call<"ibv_create_cq", "IBVERBS_1.1">(ibv_create_cq, context, cqe, cq_context,
+                                                      channel, comp_vector);
+  }
+  return guarded("ibv_create_cq",
+                 [&] { return create(context, cqe, cq_context, channel, comp_vector); });
+}
+
+VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {
+  if (!is_ours(cq)) return real::call<"ibv_destroy_cq", "IBVERBS_1.1">(ibv_destroy_cq, cq);
+  return guarded_status("ibv_destroy_cq", [&] { return destroy(&cq_of(cq), Unacked::awaited); });
+}
+
+VERBENA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned nevents) {
+  if (!is_ours(cq)) {
+    real::call<"ibv_ack_cq_events", "IBVERBS_1.1">(ibv_ack_cq_events, cq, nevents);
+    return;
+  }
+  pthread_mutex_lock(&cq->mutex);
+  cq->comp_events_completed += nevents;
+  pthread_cond_signal(&cq->cond);
+  pthread_mutex_unlock(&cq->mutex);
+}

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <infiniband/verbs.h>
+
+#include "base/result.h"
+#include "host/nic.h"
+
+namespace verbena::front {
+
+struct Cq : ibv_cq {
+  host::Nic* nic = nullptr;
+  host::CompletionQueue* queue = nullptr;
+  unsigned users = 0;         // queue pairs; under lock_lists()
+  unsigned events_taken = 0;  // by ibv_get_cq_event; under `mutex`, as comp_events_completed
+};
+
+/// Only of a queue of ours.
+[[nodiscard]] inline Cq& cq_of(ibv_cq* cq) { return static_cast<Cq&>(*cq); }
+
+/// What destroying does about events that the program took and hasn't acknowledged.
+enum class Unacked { awaited, ignored };
+
+/// EBUSY while a queue pair uses it.
+Status destroy(Cq* cq, Unacked unacked);
+
+}  // namespace verbena::front

@@ -1,0 +1,128 @@
+#include "front/verbs/mr.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "front/preload/real.h"
+#include "front/verbs/context.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/nic.h"
+#include "front/verbs/pd.h"
+
+namespace verbena::front {
+
+namespace {
+
+constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned kNotYet = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+                             IBV_ACCESS_HUGETLB;
+constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+
+/// What the kernel checks of a registration before it looks at the memory.
+Status check(const void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+  if (const unsigned bits = access & kNotYet; bits != 0) {
+    return Error{EOPNOTSUPP, fmt::format("access {:#x}: {:#x} (memory windows, zero-based, "
+                                         "on-demand) is not supported yet", access, bits)};
+  }
+  if (const unsigned bits = access & ~(kSupported | unsigned{IBV_ACCESS_OPTIONAL_RANGE});
+      bits != 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: {:#x} is unknown", access, bits)};
+  }
+  if ((access & kWrites) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: remote write and remote atomic need "
+                                     "IBV_ACCESS_LOCAL_WRITE too", access)};
+  }
+  if (length == 0) return Error{EINVAL, "length 0"};
+  constexpr std::uint64_t kPageOffset = 0xfff;
+  if (((reinterpret_cast<std::uintptr_t>(address) ^ iova) & kPageOffset) != 0) {
+    return Error{EINVAL, fmt::format("address {} and iova {:#x} differ in their offset in a page",
+                                     address, iova)};
+  }
+  return Ok{};
+}
+
+Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length,
+                                std::uint64_t iova, unsigned access) {
+  const Pd& pd = pd_of(ibpd);
+  if (!is_live(pd.nic)) return inherited("the protection domain");
+  if (const Status s = check(address, length, iova, access); !s) return s.error();
+  auto mr = std::make_unique<Mr>();
+  const engine::Segment memory{reinterpret_cast<std::uintptr_t>(address), length};
+  const Result<engine::MemoryRegion> region =
+      pd.nic->register_memory(pd.id, memory, iova, access & kSupported);
+  if (!region) return region.error();
+  mr->context = ibpd->context;
+  mr->pd = ibpd;
+  mr->addr = address;
+  mr->length = length;
+  mr->handle = region->key.value();
+  mr->lkey = region->key.value();
+  mr->rkey = region->key.value();
+  mr->nic = pd.nic;
+  mr->key = region->key;
+  const auto lock = lock_lists();
+  context_of(ibpd->context).objects.mrs.insert(mr.get());
+  return mr.release();
+}
+
+}  // namespace
+
+Status destroy(Mr* mr) {
+  if (is_live(mr->nic)) {
+    if (Status s = mr->nic->deregister_memory(mr->key); !s) return s;
+  }
+  {
+    const auto lock = lock_lists();
+    context_of(mr->context).objects.mrs.erase(mr);
+  }
+  delete mr;
+  return Ok{};
+}
+
+}  // namespace verbena::front
+
+// Macros of the same names choose between the first two and the last.
+#undef ibv_reg_mr
+#undef ibv_reg_mr_iova
+
+using namespace verbena;
+using namespace verbena::front;
+
+VERBENA_EXPORT ibv_mr* ibv_reg_mr(ibv_pd* pd, void* addr, std::size_t length, int access) {
+  if (!is_ours(pd)) {
+    return real::call<"ibv_reg_mr", "IBVERBS_1.1">(ibv_reg_mr, pd, addr, length, access);
+  }
+  return guarded("ibv_reg_mr", [&] {
+    return register_memory(pd, addr, length, reinterpret_cast<std::uintptr_t>(addr),
+                           static_cast<unsigned>(access));
+  });
+}
+
+VERBENA_EXPORT ibv_mr* ibv_reg_mr_iova(ibv_pd* pd, void* addr, std::size_t length,
+                                       std::uint64_t iova, int access) {
+  if (!is_ours(pd)) {
+    return real::call<"ibv_reg_mr_iova", "IBVERBS_1.7">(ibv_reg_mr_iova, pd, addr, length, iova,
+                                                        access);
+  }
+  return guarded("ibv_reg_mr_iova", [&] {
+    return register_memory(pd, addr, length, iova, static_cast<unsigned>(access));
+  });
+}
+
+VERBENA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t length,
+                                        std::uint64_t iova, unsigned access) {
+  if (!is_ours(pd)) {
+    return real::call<"ibv_reg_mr_iova2", "IBVERBS_1.8">(ibv_reg_mr_iova2, pd, addr, length, iova,
+                                                         access);
+  }
+  return guarded("ibv_reg_mr",
+                 [&] { return register_memory(pd, addr, length, iova, access); });
+}
+
+VERBENA_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
+  if (!is_ours(mr)) return real::call<"ibv_dereg_mr", "IBVERBS_1.1">(ibv_dereg_mr, mr);
+  return guarded_status("ibv_dereg_mr", [&] { return destroy(static_cast<Mr*>(mr)); });
+}

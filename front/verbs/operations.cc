@@ -1,0 +1,82 @@
+// The functions that verbs inlined into a program reach through its context.
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "front/verbs/context.h"
+#include "front/verbs/data_path.h"
+#include "front/verbs/query.h"
+#include "host/log.h"
+
+namespace verbena::front {
+
+namespace {
+
+/// Stands where the real libibverbs looks for functions of a provider. It gets here only from
+/// a verb that we should have taken over ourselves. NULL is the failure of most of those that
+/// make something; for the others there is no value that fits all.
+extern "C" void* missing_verb() {
+  Dl_info caller{};
+  const bool known = dladdr(__builtin_return_address(0), &caller) != 0;
+  host::log(host::LogLevel::error,
+            "a verb that verbena doesn't implement was called on its device (near {} in {}); "
+            "please report it",
+            known && caller.dli_sname != nullptr ? caller.dli_sname : "?",
+            known && caller.dli_fname != nullptr ? caller.dli_fname : "?");
+  errno = EOPNOTSUPP;
+  return nullptr;
+}
+
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
+int close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
+int post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  if (bad_wr != nullptr) *bad_wr = wr;
+  return EOPNOTSUPP;
+}
+
+using AnyFunction = void* (*)();
+
+/// The private part of a context differs between releases: flags, then functions. Read as
+/// either, these do no harm.
+const std::array<AnyFunction, 256>& missing_verbs() {
+  static const auto table = [] {
+    std::array<AnyFunction, 256> t{};
+    t.fill(missing_verb);
+    return t;
+  }();
+  return table;
+}
+
+}  // namespace
+
+void set_operations(verbs_context& context) {
+  using Table = std::array<AnyFunction, sizeof(ibv_context_ops) / sizeof(AnyFunction)>;
+  Table table;
+  table.fill(missing_verb);
+  ibv_context_ops& ops = context.context.ops;
+  ops = std::bit_cast<ibv_context_ops>(table);
+
+  ops.alloc_mw = nullptr;  // inlined code knows what NULL means here, and in no other place
+  ops.bind_mw = bind_mw;
+  ops.dealloc_mw = dealloc_mw;
+  ops.poll_cq = poll_cq;
+  ops.req_notify_cq = req_notify_cq;
+  ops.post_send = post_send;
+  ops.post_recv = post_recv;
+  ops.post_srq_recv = post_srq_recv;
+
+  // Whatever stays NULL in the extended part is EOPNOTSUPP to the program.
+  context.query_port = query_port;
+  context.query_device_ex = query_device_ex;
+  context.close_xrcd = close_xrcd;  // called unchecked
+  context.priv = reinterpret_cast<verbs_ex_private*>(
+      const_cast<AnyFunction*>(missing_verbs().data()));
+}
+
+bool is_ours(const ibv_context* context) { return context->ops.poll_cq == poll_cq; }
+
+}  // namespace verbena::front

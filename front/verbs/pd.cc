@@ -1,0 +1,53 @@
+#include "front/verbs/pd.h"
+
+#include <memory>
+
+#include "front/preload/real.h"
+#include "front/verbs/context.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/nic.h"
+
+namespace verbena::front {
+
+Status destroy(Pd* pd) {
+  if (is_live(pd->nic)) {
+    if (Status s = pd->nic->dealloc_pd(pd->id); !s) return s;
+  }
+  {
+    const auto lock = lock_lists();
+    context_of(pd->context).objects.pds.erase(pd);
+  }
+  delete pd;
+  return Ok{};
+}
+
+}  // namespace verbena::front
+
+using namespace verbena;
+using namespace verbena::front;
+
+VERBENA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
+  if (!is_ours(context)) {
+    return real::call<"ibv_alloc_pd", "IBVERBS_1.1">(ibv_alloc_pd, context);
+  }
+  return guarded("ibv_alloc_pd", [&]() -> Result<ibv_pd*> {
+    const Result<host::Nic*> nic = start_nic();
+    if (!nic) return nic.error();
+    auto pd = std::make_unique<Pd>();
+    const Result<engine::PdId> id = (*nic)->alloc_pd();
+    if (!id) return id.error();
+    pd->context = context;
+    pd->handle = static_cast<std::uint32_t>(*id);
+    pd->nic = *nic;
+    pd->id = *id;
+    const auto lock = lock_lists();
+    context_of(context).objects.pds.insert(pd.get());
+    return pd.release();
+  });
+}
+
+VERBENA_EXPORT int ibv_dealloc_pd(ibv_pd* pd) {
+  if (!is_ours(pd)) return real::call<"ibv_dealloc_pd", "IBVERBS_1.1">(ibv_dealloc_pd, pd);
+  return guarded_status("ibv_dealloc_pd", [&] { return destroy(&pd_of(pd)); });
+}

@@ -1,0 +1,71 @@
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <span>
+
+#include "front/verbs/cq.h"
+#include "front/verbs/data_path.h"
+#include "front/verbs/nic.h"
+
+namespace verbena::front {
+
+namespace {
+
+ibv_wc_opcode opcode_of(engine::CompletionKind kind) {
+  switch (kind) {
+    case engine::CompletionKind::send: return IBV_WC_SEND;
+    case engine::CompletionKind::write: return IBV_WC_RDMA_WRITE;
+    case engine::CompletionKind::read: return IBV_WC_RDMA_READ;
+    case engine::CompletionKind::receive: return IBV_WC_RECV;
+    case engine::CompletionKind::receive_write_immediate: return IBV_WC_RECV_RDMA_WITH_IMM;
+  }
+  return IBV_WC_SEND;
+}
+
+static_assert(static_cast<int>(engine::CompletionStatus::flushed) == IBV_WC_WR_FLUSH_ERR);
+static_assert(static_cast<int>(engine::CompletionStatus::rnr_retry_exceeded) ==
+              IBV_WC_RNR_RETRY_EXC_ERR);
+
+ibv_wc convert(const engine::Completion& c) {
+  ibv_wc wc{};
+  wc.wr_id = c.wr_id;
+  wc.status = static_cast<ibv_wc_status>(c.status);
+  wc.opcode = opcode_of(c.kind);
+  wc.vendor_err = static_cast<std::uint32_t>(c.status);
+  wc.byte_len = c.byte_count;
+  if (c.has_immediate) {
+    std::memcpy(&wc.imm_data, c.immediate.data(), c.immediate.size());
+    wc.wc_flags = IBV_WC_WITH_IMM;
+  }
+  wc.qp_num = c.qpn.value();
+  return wc;
+}
+
+}  // namespace
+
+int poll_cq(ibv_cq* ibcq, int num_entries, ibv_wc* wc) noexcept {
+  Cq& cq = cq_of(ibcq);
+  if (num_entries < 0 || !is_live(cq.nic)) return -EINVAL;
+  std::array<engine::Completion, 16> batch;
+  const std::span<ibv_wc> out{wc, static_cast<std::size_t>(num_entries)};
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const std::size_t wanted = std::min(batch.size(), out.size() - done);
+    const std::size_t got = cq.nic->poll(*cq.queue, std::span{batch}.first(wanted));
+    std::transform(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(got),
+                   out.begin() + static_cast<std::ptrdiff_t>(done), convert);
+    done += got;
+    if (got < wanted) break;
+  }
+  return static_cast<int>(done);
+}
+
+int req_notify_cq(ibv_cq* ibcq, int solicited_only) noexcept {
+  Cq& cq = cq_of(ibcq);
+  if (!is_live(cq.nic)) return EINVAL;
+  cq.queue->ring.arm(solicited_only != 0);
+  return 0;
+}
+
+}  // namespace verbena::front

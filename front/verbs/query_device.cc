@@ -1,0 +1,73 @@
+#include <endian.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "front/preload/real.h"
+#include "front/verbs/context.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/identity.h"
+#include "front/verbs/query.h"
+#include "host/nic.h"
+
+namespace verbena::front {
+
+namespace {
+
+ibv_device_attr attributes_of(const host::Device& device) {
+  using engine::Limits;
+  ibv_device_attr a{};
+  std::strncpy(a.fw_ver, kFirmwareVersion, sizeof a.fw_ver - 1);
+  a.node_guid = htobe64(device.guid);
+  a.sys_image_guid = a.node_guid;
+  a.max_mr_size = ~std::uint64_t{0};
+  a.page_size_cap = ~std::uint64_t{0xfff};  // 4 KiB and every power of two above
+  a.vendor_id = kVendorId;
+  a.vendor_part_id = kVendorPartId;
+  a.hw_ver = kHardwareVersion;
+  a.max_qp = Limits::kMaxQueuePairs;
+  a.max_qp_wr = Limits::kMaxQueueDepth;
+  a.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  a.max_sge = Limits::kMaxSge;
+  a.max_sge_rd = Limits::kMaxSge;
+  a.max_cq = 1 << 16;
+  a.max_cqe = Limits::kMaxCompletions;
+  a.max_mr = Limits::kMaxRegions;
+  a.max_pd = Limits::kMaxDomains;
+  a.max_qp_rd_atom = Limits::kMaxRdAtomic;
+  a.max_res_rd_atom = static_cast<int>(Limits::kMaxRdAtomic * Limits::kMaxQueuePairs);
+  a.max_qp_init_rd_atom = Limits::kMaxRdAtomic;
+  a.atomic_cap = IBV_ATOMIC_NONE;
+  a.max_pkeys = 1;
+  a.local_ca_ack_delay = 15;  // 4.096 µs × 2^15: a busy machine schedules us within 134 ms
+  a.phys_port_cnt = 1;
+  return a;
+}
+
+}  // namespace
+
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+                    ibv_device_attr_ex* attr, std::size_t length) {
+  if (input != nullptr && input->comp_mask != 0) return EINVAL;
+  ibv_device_attr_ex all{};
+  if (length < sizeof all.orig_attr) return EINVAL;
+  all.orig_attr = attributes_of(context_of(context).device);
+  all.phys_port_cnt_ex = 1;
+  std::memset(attr, 0, length);
+  std::memcpy(attr, &all, std::min(length, sizeof all));
+  return 0;
+}
+
+}  // namespace verbena::front
+
+using namespace verbena::front;
+
+VERBENA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attr) {
+  if (!is_ours(context)) {
+    return real::call<"ibv_query_device", "IBVERBS_1.1">(ibv_query_device, context, attr);
+  }
+  *attr = attributes_of(context_of(context).device);
+  return 0;
+}

@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cstring>
+
+#include "front/preload/real.h"
+#include "front/verbs/context.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/qp_attributes.h"
+#include "front/verbs/query.h"
+
+namespace verbena::front {
+
+namespace {
+
+ibv_port_attr attributes_of(const host::Device& device) {
+  enum PhysicalState : std::uint8_t { kDisabled = 3, kLinkUp = 5 };
+  enum Width : std::uint8_t { k4x = 2 };
+  enum Speed : std::uint8_t { k2500MegabitPerLane = 1 };
+
+  ibv_port_attr a{};
+  a.state = device.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+  a.max_mtu = IBV_MTU_4096;
+  a.active_mtu = mtu_to_c(device.active_mtu());
+  a.gid_tbl_len = static_cast<int>(device.gids.size());
+  a.port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+  a.max_msg_sz = 1u << 31;
+  a.pkey_tbl_len = 1;
+  a.max_vl_num = 1;
+  a.active_width = k4x;  // 10 Gbit/s in all: what one core moves, give or take
+  a.active_speed = k2500MegabitPerLane;
+  a.phys_state = device.up ? kLinkUp : kDisabled;
+  a.link_layer = IBV_LINK_LAYER_ETHERNET;
+  a.flags = IBV_QPF_GRH_REQUIRED;
+  return a;
+}
+
+/// What the exported symbol may write, for programs built before the struct grew.
+constexpr std::size_t kOldLength = offsetof(ibv_port_attr, port_cap_flags2);
+static_assert(kOldLength == 48);
+
+}  // namespace
+
+int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std::size_t length) {
+  return guarded_status("ibv_query_port", [&]() -> Status {
+    const Context& ours = context_of(context);
+    if (Status s = check_port(ours, port); !s) return s;
+    const ibv_port_attr all = attributes_of(ours.device);
+    std::memset(attr, 0, length);
+    std::memcpy(attr, &all, std::min(length, sizeof all));
+    return Ok{};
+  });
+}
+
+}  // namespace verbena::front
+
+// A macro of the same name goes through the context's table.
+#undef ibv_query_port
+
+using namespace verbena::front;
+
+VERBENA_EXPORT int ibv_query_port(ibv_context* context, std::uint8_t port,
+                                  _compat_ibv_port_attr* attr) {
+  if (!is_ours(context)) {
+    return real::call<"ibv_query_port", "IBVERBS_1.1">(ibv_query_port, context, port, attr);
+  }
+  return query_port(context, port, reinterpret_cast<ibv_port_attr*>(attr), kOldLength);
+}

@@ -1,0 +1,45 @@
+// ibv_read_sysfs_file: programs read a device's properties through it by folder and name.
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+#include "front/preload/real.h"
+#include "front/sysfs/attribute.h"
+#include "front/verbs/device.h"
+#include "front/verbs/export.h"
+#include "front/verbs/guarded.h"
+#include "front/verbs/nic.h"
+
+// Of the private headers, as ibv_read_sysfs_file@IBVERBS_1.0 has always been.
+VERBENA_EXPORT int ibv_read_sysfs_file(const char* dir, const char* file, char* buffer,
+                                       std::size_t size);
+
+using namespace verbena;
+using namespace verbena::front;
+
+VERBENA_EXPORT int ibv_read_sysfs_file(const char* dir, const char* file, char* buffer,
+                                       std::size_t size) {
+  const Device* const ours = find_device_by_path(dir);
+  if (ours == nullptr) {
+    return real::call<"ibv_read_sysfs_file", "IBVERBS_1.0">(ibv_read_sysfs_file, dir, file, buffer,
+                                                            size);
+  }
+  std::optional<std::string> value;
+  try {
+    const auto lock = lock_lists();
+    value = sysfs::read_attribute(ours->info, file);
+  } catch (...) {
+    report_exception("ibv_read_sysfs_file");
+    return -1;
+  }
+  if (!value) {
+    errno = ENOENT;
+    return -1;
+  }
+  if (size == 0) return 0;
+  const std::size_t n = std::min(value->size(), size - 1);
+  std::copy_n(value->data(), n, buffer);
+  buffer[n] = '\0';
+  return static_cast<int>(n);
+}

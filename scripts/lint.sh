@@ -1,0 +1,64 @@
+#!/bin/bash
+# Formatting and static checks; the Makefile's `format` and `lint`.
+#
+#   scripts/lint.sh format                       clang-format in place
+#   scripts/lint.sh check BUILD [JOBS] [REGEX]   report only; BUILD has compile_commands.json,
+#                                                REGEX chooses the files for clang-tidy
+set -uo pipefail
+cd "$(dirname "$0")/.." || exit
+
+folders=()
+for folder in src include front tools bench labs tests; do
+  [[ -d $folder ]] && folders+=("$folder")
+done
+sources() { find "${folders[@]}" -type f \( "$@" \) | sort; }
+
+mapfile -t formatted < <(sources -name '*.h' -o -name '*.hpp' -o -name '*.cc' -o -name '*.c')
+mapfile -t scripts < <(grep -rlE '^#!.*\b(ba)?sh\b' scripts .ci tests bench 2>/dev/null | sort)
+mapfile -t python < <(find scripts tests bench -name '*.py' | sort)
+
+status=0
+stage() { # TITLE COMMAND…
+  local title=$1
+  shift
+  if "$@"; then echo "ok    $title"; else echo "FAIL  $title"; status=1; fi
+}
+
+check_shell() {
+  local file bad=0
+  for file in "${scripts[@]}"; do bash -n "$file" || bad=1; done
+  if command -v shellcheck >/dev/null; then shellcheck -S warning "${scripts[@]}" || bad=1; fi
+  return $bad
+}
+
+check_python() {
+  python3 - "${python[@]}" <<'PYTHON'
+import sys
+for name in sys.argv[1:]:
+    compile(open(name, encoding="utf-8").read(), name, "exec")
+PYTHON
+}
+
+check_tidy() { # BUILD JOBS REGEX
+  # Only what the build compiles: the database has the flags.
+  python3 -c '
+import json, os, re, sys
+for name in sorted({e["file"] for e in json.load(open(sys.argv[1] + "/compile_commands.json"))}):
+    relative = os.path.relpath(name)
+    if not relative.startswith("build/") and re.search(sys.argv[2], relative):
+        print(relative)' "$1" "$3" |
+    xargs -r -P "$2" -n 1 clang-tidy -p "$1" --quiet 2> >(grep -vE 'warnings? generated|^$' >&2)
+}
+
+case ${1-} in
+  format) clang-format -i "${formatted[@]}" ;;
+  check)
+    build=${2:?BUILD}
+    stage "clang-format ${#formatted[@]} files" clang-format --dry-run -Werror "${formatted[@]}"
+    stage "shell ${#scripts[@]} files" check_shell
+    stage "python ${#python[@]} files" check_python
+    stage "clang-tidy" check_tidy "$build" "${3:-$(nproc)}" "${4-.}"
+    exit $status
+    ;;
+  *) sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+esac

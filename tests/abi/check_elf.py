@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""The preload library as the dynamic linker sees it.
+
+  check_elf.py LIBRARY REAL MAP
+
+LIBRARY answers to libibverbs.so.1 and needs REAL by its absolute path; it has every version
+node of REAL and of MAP, and exports nothing but verbs. Whatever the programs and providers on
+this machine import from libibverbs is found, at its version, in LIBRARY or REAL.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+PROGRAMS = ["ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_pingpong", "ib_write_bw",
+            "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_send_lat", "rping", "ucx_info"]
+LIBRARIES = ["libmlx5.so.1", "libmlx4.so.1", "libefa.so.1", "librdmacm.so.1", "libuct_ib.so.0"]
+
+problems = []
+
+
+def tool(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def check(good, text):
+    if not good:
+        problems.append(text)
+
+
+def dynamic(library, tag):
+    return re.findall(rf"\({tag}\).*\[(.*)\]", tool("readelf", "-d", "-W", library))
+
+
+def nodes(library):
+    return set(re.findall(r"Name: (IBVERBS_\S+)", tool("readelf", "-V", "-W", library)))
+
+
+def symbols(library, kind):
+    """{(name, version)} of the dynamic symbols, 'defined' or 'undefined'."""
+    found = set()
+    for line in tool("nm", "-D", f"--{kind}-only", library).splitlines():
+        name, _, version = line.split()[-1].partition("@")
+        found.add((name, version.lstrip("@")))
+    return found
+
+
+def main(library, real, version_map):
+    check(dynamic(library, "SONAME") == ["libibverbs.so.1"], "the SONAME is not libibverbs.so.1")
+    needed = dynamic(library, "NEEDED")
+    check(real in needed and real.startswith("/"), f"{real} is not needed by absolute path: {needed}")
+    check("libibverbs.so.1" not in needed, "it needs itself")
+    check(not dynamic(library, "RUNPATH") and not dynamic(library, "RPATH"), "it has a RUNPATH")
+
+    wanted = set(re.findall(r"^(IBVERBS_\S+)", Path(version_map).read_text(), re.M)) | nodes(real)
+    check(wanted <= nodes(library), f"missing version nodes: {sorted(wanted - nodes(library))}")
+
+    ours = symbols(library, "defined")
+    strangers = {n for n, v in ours if not v and not n.startswith("IBVERBS_")}
+    check(not strangers, f"exported without a version: {sorted(strangers)}")
+
+    have = ours | symbols(real, "defined")
+    folder = Path(real).parent
+    clients = [shutil.which(p) or p for p in PROGRAMS] + [str(folder / l) for l in LIBRARIES]
+    checked = 0
+    for client in clients:
+        if not Path(client).exists():
+            print(f"skipped, not on this machine: {client}")
+            continue
+        imports = {s for s in symbols(client, "undefined") if s[1].startswith("IBVERBS_")}
+        check(imports <= have, f"{client}: unresolved: {sorted(imports - have)}")
+        checked += 1
+    print(f"{len(ours)} symbols, {len(nodes(library))} nodes, {checked} clients")
+
+
+if len(sys.argv) != 4:
+    sys.exit(__doc__)
+main(*sys.argv[1:])
+for problem in problems:
+    print("wrong:", problem)
+sys.exit(1 if problems else 0)

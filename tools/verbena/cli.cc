@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/verbena/commands.h"
+#include "tools/verbena/variables.h"
+
+namespace verbena::tool {
+namespace {
+
+constexpr auto kExamples = R"(Examples:
+  verbena devices
+  verbena run -- ibv_devinfo -v
+  verbena run -- ibv_rc_pingpong -d vb_lo -g 0 &
+  verbena run -- ibv_rc_pingpong -d vb_lo -g 0 127.0.0.1)";
+
+constexpr auto kRunExamples = R"(Examples:
+  verbena run -- ib_write_bw -d vb_lo
+  verbena run --log debug -- ibv_rc_pingpong -d vb_lo -g 0 127.0.0.1
+  verbena run --only -- ibv_devices
+
+Exit status: the program's own; 2 bad option or VERBENA_* variable; 126 the program can't run
+on our device (the reason is printed); 127 no such program.)";
+
+constexpr auto kDevicesExamples = R"(Examples:
+  verbena devices
+  verbena devices --json | jq -r '.[].name'
+
+Exit status: 0, or 1 when there is no device.)";
+
+std::vector<std::string> values_of(std::string_view option) {
+  for (const Variable& v : known_variables()) {
+    if (v.option == option) return {v.values.begin(), v.values.end()};
+  }
+  return {};
+}
+
+}  // namespace
+
+int main_of_verbena(int argc, char** argv) {
+  CLI::App app{"Verbena: a user-space RoCEv2 NIC. Runs unmodified RDMA programs on it.", "verbena"};
+  app.set_version_flag("--version", "verbena " VERBENA_VERSION);
+  app.require_subcommand(1);
+  app.footer(kExamples);
+
+  RunOptions run_options;
+  CLI::App* const run_command =
+      app.add_subcommand("run", "Run a program with Verbena's devices: verbena run -- PROGRAM …");
+  run_command->add_flag("--only", run_options.only,
+                        "Hide the devices of real hardware (VERBENA_ONLY=1)");
+  run_command->add_option("--log", run_options.log, "What is logged to stderr (VERBENA_LOG)")
+      ->check(CLI::IsMember(values_of("--log")));
+  run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
+      ->required()
+      ->type_name("[ARGUMENT…]");
+  run_command->footer(kRunExamples);
+
+  DevicesOptions devices_options;
+  CLI::App* const devices_command =
+      app.add_subcommand("devices", "Show the devices, their ports and addresses");
+  devices_command->add_flag("--json", devices_options.json, "Print JSON");
+  devices_command->footer(kDevicesExamples);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ExtrasError& error) {
+    app.exit(error);
+    if (run_command->parsed())
+      fmt::print(stderr, "Put -- in front of the program's own options.\n");
+    return kExitUsage;
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : kExitUsage;
+  }
+  return run_command->parsed() ? run(run_options) : devices(devices_options, argv);
+}
+
+}  // namespace verbena::tool

@@ -1,0 +1,33 @@
+#pragma once
+
+// The subcommands of `verbena`. Each returns the exit status.
+
+#include <string>
+#include <vector>
+
+namespace verbena::tool {
+
+// As env(1) and nohup(1) have them.
+inline constexpr int kExitFailure = 1;
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitRefused = 126;   // found, but it can't be run on our device
+inline constexpr int kExitNotFound = 127;  // no such program
+
+struct RunOptions {
+  bool only = false;
+  std::string log;  // empty: not given
+  std::vector<std::string> command;
+};
+/// Returns only when the program could not be started.
+int run(const RunOptions& options);
+
+struct DevicesOptions {
+  bool json = false;
+};
+/// `argv` is this process's own: it is executed again, with the preload library.
+int devices(const DevicesOptions& options, char** argv);
+
+/// The whole program.
+int main_of_verbena(int argc, char** argv);
+
+}  // namespace verbena::tool

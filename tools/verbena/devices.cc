@@ -1,0 +1,255 @@
+// `verbena devices`: what a program under `verbena run` sees, through the plain C API.
+
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <infiniband/verbs.h>
+#include <net/if.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/verbena/commands.h"
+#include "tools/verbena/preload.h"
+#include "tools/verbena/variables.h"
+
+namespace verbena::tool {
+namespace {
+
+constexpr std::string_view kOurPrefix = "vb_";
+
+struct Gid {
+  unsigned index = 0;
+  std::string type;
+  std::string address;
+  std::string interface;  // empty: unknown
+};
+
+struct Port {
+  unsigned number = 0;
+  std::string state;
+  unsigned active_mtu = 0;
+  unsigned max_mtu = 0;
+  std::string link;
+  std::vector<Gid> gids;
+};
+
+struct Device {
+  std::string name;
+  bool ours = false;
+  std::string problem;  // why it could not be read; empty: it could
+  std::vector<Port> ports;
+};
+
+struct CloseDevice {
+  void operator()(ibv_context* context) const { ibv_close_device(context); }
+};
+
+std::string state_name(ibv_port_state state) {
+  switch (state) {
+    case IBV_PORT_NOP:
+      return "nop";
+    case IBV_PORT_DOWN:
+      return "down";
+    case IBV_PORT_INIT:
+      return "init";
+    case IBV_PORT_ARMED:
+      return "armed";
+    case IBV_PORT_ACTIVE:
+      return "active";
+    case IBV_PORT_ACTIVE_DEFER:
+      return "active-defer";
+  }
+  return fmt::format("state {}", static_cast<int>(state));
+}
+
+/// Bytes; 0 for a value outside of enum ibv_mtu.
+unsigned mtu_bytes(ibv_mtu mtu) {
+  return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << static_cast<unsigned>(mtu) : 0;
+}
+
+std::string type_name(std::uint32_t type) {
+  switch (type) {
+    case IBV_GID_TYPE_IB:
+      return "IB";
+    case IBV_GID_TYPE_ROCE_V1:
+      return "RoCE v1";
+    case IBV_GID_TYPE_ROCE_V2:
+      return "RoCE v2";
+    default:
+      return fmt::format("type {}", type);
+  }
+}
+
+/// IPv4-mapped GIDs as IPv4 addresses.
+std::string gid_text(const ibv_gid& gid) {
+  static constexpr std::array<std::uint8_t, 12> kMapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  const bool four = std::equal(kMapped.begin(), kMapped.end(), std::begin(gid.raw));
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  inet_ntop(four ? AF_INET : AF_INET6, gid.raw + (four ? kMapped.size() : 0), text.data(),
+            text.size());
+  return text.data();
+}
+
+bool is_empty(const ibv_gid& gid) {
+  return std::ranges::all_of(gid.raw, [](std::uint8_t byte) { return byte == 0; });
+}
+
+std::optional<Gid> read_gid(ibv_context* context, std::uint8_t port, unsigned index) {
+  ibv_gid_entry entry{};
+  if (ibv_query_gid_ex(context, port, index, &entry, 0) == 0) {
+    if (is_empty(entry.gid)) return std::nullopt;
+    std::array<char, IF_NAMESIZE> name{};
+    const bool named = entry.ndev_ifindex != 0 && if_indextoname(entry.ndev_ifindex, name.data());
+    return Gid{index, type_name(entry.gid_type), gid_text(entry.gid), named ? name.data() : ""};
+  }
+  // Without the extended query (kernels before 5.10) the type stays unknown.
+  ibv_gid gid{};
+  if (ibv_query_gid(context, port, static_cast<int>(index), &gid) != 0 || is_empty(gid)) {
+    return std::nullopt;
+  }
+  return Gid{index, "?", gid_text(gid), ""};
+}
+
+Port read_port(ibv_context* context, std::uint8_t number) {
+  Port port;
+  port.number = number;
+  ibv_port_attr attributes{};
+  if (const int error = ibv_query_port(context, number, &attributes); error != 0) {
+    port.state = std::strerror(error);
+    return port;
+  }
+  port.state = state_name(attributes.state);
+  port.active_mtu = mtu_bytes(attributes.active_mtu);
+  port.max_mtu = mtu_bytes(attributes.max_mtu);
+  port.link = attributes.link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
+  for (int i = 0; i < attributes.gid_tbl_len; ++i) {
+    if (auto gid = read_gid(context, number, static_cast<unsigned>(i))) {
+      port.gids.push_back(std::move(*gid));
+    }
+  }
+  return port;
+}
+
+Device read_device(ibv_device* handle) {
+  Device device;
+  device.name = ibv_get_device_name(handle);
+  device.ours = device.name.starts_with(kOurPrefix);
+  const std::unique_ptr<ibv_context, CloseDevice> context{ibv_open_device(handle)};
+  ibv_device_attr attributes{};
+  if (!context) {
+    device.problem = fmt::format("ibv_open_device: {}", std::strerror(errno));
+  } else if (const int error = ibv_query_device(context.get(), &attributes); error != 0) {
+    device.problem = fmt::format("ibv_query_device: {}", std::strerror(error));
+  } else {
+    for (unsigned port = 1; port <= attributes.phys_port_cnt; ++port) {
+      device.ports.push_back(read_port(context.get(), static_cast<std::uint8_t>(port)));
+    }
+  }
+  return device;
+}
+
+void print_table(std::span<const Device> devices) {
+  constexpr auto kRow = "{:<16} {:<9} {:>4}  {:<8} {:>9}  {:>3}  {:<8} {:<12} {}\n";
+  fmt::print(kRow, "DEVICE", "KIND", "PORT", "STATE", "MTU", "GID", "TYPE", "INTERFACE", "ADDRESS");
+  for (const Device& device : devices) {
+    const auto* const kind = device.ours ? "verbena" : "hardware";
+    if (!device.problem.empty()) {
+      fmt::print("{:<16} {:<9} {}\n", device.name, kind, device.problem);
+    }
+    for (const Port& port : device.ports) {
+      const auto mtu = fmt::format("{}/{}", port.active_mtu, port.max_mtu);
+      if (port.gids.empty()) {
+        fmt::print(kRow, device.name, kind, port.number, port.state, mtu, "-", "-", "-", "-");
+      }
+      bool first = true;
+      for (const Gid& gid : port.gids) {
+        if (first) {
+          fmt::print(kRow, device.name, kind, port.number, port.state, mtu, gid.index, gid.type,
+                     gid.interface, gid.address);
+        } else {
+          fmt::print(kRow, "", "", "", "", "", gid.index, gid.type, gid.interface, gid.address);
+        }
+        first = false;
+      }
+    }
+  }
+}
+
+void print_json(std::span<const Device> devices) {
+  auto list = nlohmann::json::array();
+  for (const Device& device : devices) {
+    auto ports = nlohmann::json::array();
+    for (const Port& port : device.ports) {
+      auto gids = nlohmann::json::array();
+      for (const Gid& gid : port.gids) {
+        gids.push_back({{"index", gid.index},
+                        {"type", gid.type},
+                        {"address", gid.address},
+                        {"interface", gid.interface}});
+      }
+      ports.push_back({{"port", port.number},
+                       {"state", port.state},
+                       {"active_mtu", port.active_mtu},
+                       {"max_mtu", port.max_mtu},
+                       {"link", port.link},
+                       {"gids", std::move(gids)}});
+    }
+    nlohmann::json entry{
+        {"name", device.name}, {"verbena", device.ours}, {"ports", std::move(ports)}};
+    if (!device.problem.empty()) entry["problem"] = device.problem;
+    list.push_back(std::move(entry));
+  }
+  fmt::print("{}\n", list.dump(2));
+}
+
+int fail(int status, std::string_view message) {
+  fmt::print(stderr, "verbena devices: {}\n", message);
+  return status;
+}
+
+}  // namespace
+
+int devices(const DevicesOptions& options, char** argv) {
+  const auto problems = check_environment(environ);
+  if (!problems.empty()) return fail(kExitUsage, problems.front());
+  const PreloadLibrary library = find_preload_library();
+  if (!library.problem.empty()) return fail(kExitFailure, library.problem);
+  if (!is_preloaded(library.path)) {
+    set_preload_environment(library.path);
+    execv("/proc/self/exe", argv);
+    return fail(kExitFailure, fmt::format("/proc/self/exe: {}", std::strerror(errno)));
+  }
+
+  int count = 0;
+  const std::unique_ptr<ibv_device*, decltype(&ibv_free_device_list)> list{
+      ibv_get_device_list(&count), &ibv_free_device_list};
+  if (!list) {
+    return fail(kExitFailure, fmt::format("ibv_get_device_list: {}", std::strerror(errno)));
+  }
+  std::vector<Device> found;
+  for (ibv_device* handle : std::span{list.get(), static_cast<std::size_t>(count)}) {
+    found.push_back(read_device(handle));
+  }
+  if (options.json) {
+    print_json(found);
+  } else if (!found.empty()) {
+    print_table(found);
+  }
+  if (found.empty()) {
+    return fail(kExitFailure, "no device: no network interface is up and has an address");
+  }
+  return 0;
+}
+
+}  // namespace verbena::tool

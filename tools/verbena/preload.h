@@ -1,0 +1,32 @@
+#pragma once
+
+// Where the preload library lies and what a program's environment needs for it.
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace verbena::tool {
+
+/// The preload library beside this executable: ../lib/verbena/libibverbs.so.1, in an install
+/// prefix as in a build tree.
+struct PreloadLibrary {
+  std::string path;
+  std::string problem;  // empty: usable
+};
+[[nodiscard]] PreloadLibrary find_preload_library();
+
+/// `before` is LD_PRELOAD as it is: our library goes in front, the others keep their order.
+[[nodiscard]] std::string with_preload(std::string_view library, std::string_view before);
+
+/// `before` is ASAN_OPTIONS as it is. A program built with AddressSanitizer insists on being
+/// the first library unless it is told otherwise.
+[[nodiscard]] std::string with_asan_option(std::string_view before);
+
+/// Changes this process's environment, for execve.
+void set_preload_environment(const std::string& library);
+
+/// True when this process was started with `library` in front.
+[[nodiscard]] bool is_preloaded(const std::string& library);
+
+}  // namespace verbena::tool

@@ -1,0 +1,51 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tools/verbena/commands.h"
+#include "tools/verbena/preload.h"
+#include "tools/verbena/program_check.h"
+#include "tools/verbena/variables.h"
+
+namespace verbena::tool {
+namespace {
+
+int fail(int status, std::string_view message) {
+  fmt::print(stderr, "verbena run: {}\n", message);
+  return status;
+}
+
+}  // namespace
+
+int run(const RunOptions& options) {
+  if (options.only) setenv("VERBENA_ONLY", "1", 1);
+  if (!options.log.empty()) setenv("VERBENA_LOG", options.log.c_str(), 1);
+  const auto problems = check_environment(environ);
+  if (!problems.empty()) return fail(kExitUsage, problems.front());
+
+  const PreloadLibrary library = find_preload_library();
+  if (!library.problem.empty()) return fail(kExitFailure, library.problem);
+
+  const std::string& name = options.command.front();
+  const auto program = find_program(name);
+  if (!program) {
+    return fail(kExitNotFound, fmt::format("{}: no such program{}", name,
+                                           name.find('/') == std::string::npos ? " in PATH" : ""));
+  }
+  if (const auto reason = reason_to_refuse(*program)) return fail(kExitRefused, *reason);
+
+  set_preload_environment(library.path);
+  std::vector<char*> arguments;
+  for (const std::string& argument : options.command) {
+    arguments.push_back(const_cast<char*>(argument.c_str()));
+  }
+  arguments.push_back(nullptr);
+  execvp(program->c_str(), arguments.data());
+  return fail(kExitRefused, fmt::format("{}: {}", *program, std::strerror(errno)));
+}
+
+}  // namespace verbena::tool
