@@ -50,7 +50,7 @@ soak: build ## the end-to-end cases in random order for SOAK_SECONDS (default 36
 
 bench: build ## measure, beside what the kernel's own sockets do in the same run
 	@scripts/deps.sh bench
-	@bench/run.sh build
+	@bench/run.py build
 
 format: ## clang-format every source file in place
 	@scripts/deps.sh lint

@@ -158,7 +158,7 @@ int main() {
   Member sender{kSender};
   const auto ports = ports_of(sender);
   Members members;
-  for (std::size_t i = 0; i < kMembers / 2; ++i) members.push_back(std::make_unique<Member>(kAddress));
+  while (members.size() < kMembers / 2) members.push_back(std::make_unique<Member>(kAddress));
   const pid_t victim = start_victim(members);
   while (members.size() < kMembers - 1) members.push_back(std::make_unique<Member>(kAddress));
   turn(members, 100);
