@@ -63,8 +63,8 @@ std::optional<std::string> read_port_attribute(const host::Device& device, std::
 }  // namespace
 
 std::optional<std::string> read_attribute(const host::Device& device, std::string_view path) {
-  if (path == "board_id") return kBoardId;
-  if (path == "fw_ver") return kFirmwareVersion;
+  if (path == "board_id") return std::string{kBoardId};
+  if (path == "fw_ver") return std::string{kFirmwareVersion};
   if (path == "hca_type") return "software";
   if (path == "hw_rev") return fmt::format("{:x}", kHardwareVersion);
   if (path == "node_type") return "1: CA";

@@ -17,7 +17,8 @@ namespace {
 /// and need no acknowledgement.
 bool names_ours(const ibv_async_event& event) {
   switch (event.event_type) {
-    case IBV_EVENT_CQ_ERR: return is_ours(event.element.cq);
+    case IBV_EVENT_CQ_ERR:
+      return is_ours(event.element.cq);
     case IBV_EVENT_QP_FATAL:
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -25,10 +26,13 @@ bool names_ours(const ibv_async_event& event) {
     case IBV_EVENT_SQ_DRAINED:
     case IBV_EVENT_PATH_MIG:
     case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED: return is_ours(event.element.qp);
+    case IBV_EVENT_QP_LAST_WQE_REACHED:
+      return is_ours(event.element.qp);
     case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED: return is_ours(event.element.srq);
-    default: return false;
+    case IBV_EVENT_SRQ_LIMIT_REACHED:
+      return is_ours(event.element.srq);
+    default:
+      return false;
   }
 }
 

@@ -50,17 +50,14 @@ VERBENA_EXPORT ibv_comp_channel* ibv_create_comp_channel(ibv_context* context) {
 
 VERBENA_EXPORT int ibv_destroy_comp_channel(ibv_comp_channel* channel) {
   if (!is_ours(channel)) {
-    return real::call<"ibv_destroy_comp_channel", "IBVERBS_1.0">(ibv_destroy_comp_channel,
-                                                                 channel);
+    return real::call<"ibv_destroy_comp_channel", "IBVERBS_1.0">(ibv_destroy_comp_channel, channel);
   }
-  return guarded_status("ibv_destroy_comp_channel",
-                        [&] { return destroy(&channel_of(channel)); });
+  return guarded_status("ibv_destroy_comp_channel", [&] { return destroy(&channel_of(channel)); });
 }
 
 VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** cq_context) {
   if (!is_ours(channel)) {
-    return real::call<"ibv_get_cq_event", "IBVERBS_1.1">(ibv_get_cq_event, channel, cq,
-                                                         cq_context);
+    return real::call<"ibv_get_cq_event", "IBVERBS_1.1">(ibv_get_cq_event, channel, cq, cq_context);
   }
   // The one verb that programs cancel threads in: no shield, and a cancellation passes through.
   try {

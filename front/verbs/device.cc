@@ -69,8 +69,8 @@ std::vector<ibv_device*> list_our_devices() {
   std::vector<ibv_device*> out;
   const auto lock = lock_lists();
   for (host::Device& found : now) {
-    auto known = std::ranges::find_if(
-        devices(), [&](const auto& d) { return d->info.name == found.name; });
+    auto known =
+        std::ranges::find_if(devices(), [&](const auto& d) { return d->info.name == found.name; });
     if (known == devices().end()) {
       devices().push_back(std::make_unique<Device>(std::move(found)));
       known = std::prev(devices().end());

@@ -41,8 +41,7 @@ VERBENA_EXPORT ibv_device** ibv_get_device_list(int* num_devices) {
     if (!host::config().only) append_real_devices(all);
 
     // Some programs free() it themselves: one plain block.
-    auto** const list =
-        static_cast<ibv_device**>(std::calloc(all.size() + 1, sizeof(ibv_device*)));
+    auto** const list = static_cast<ibv_device**>(std::calloc(all.size() + 1, sizeof(ibv_device*)));
     if (list == nullptr) return Error{ENOMEM, "no memory for the list"};
     std::copy(all.begin(), all.end(), list);
     if (num_devices != nullptr) *num_devices = static_cast<int>(all.size());

@@ -3,11 +3,12 @@
 // What the device says about itself, in queries and in its virtual files.
 
 #include <cstdint>
+#include <string_view>
 
 namespace verbena::front {
 
-inline constexpr char kFirmwareVersion[] = "verbena " VERBENA_VERSION;
-inline constexpr char kBoardId[] = "verbena";
+extern const std::string_view kFirmwareVersion;  // shorter than 64 characters
+inline constexpr std::string_view kBoardId = "verbena";
 /// No registered vendor, as the kernel's software devices say it. The part is 0: programs
 /// know hardware by it, and must not take us for some.
 inline constexpr std::uint32_t kVendorId = 0xff'ffff;

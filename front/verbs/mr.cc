@@ -17,15 +17,16 @@ namespace {
 
 constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr unsigned kNotYet = IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
-                             IBV_ACCESS_HUGETLB;
+constexpr unsigned kNotYet =
+    IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 /// What the kernel checks of a registration before it looks at the memory.
 Status check(const void* address, std::size_t length, std::uint64_t iova, unsigned access) {
   if (const unsigned bits = access & kNotYet; bits != 0) {
     return Error{EOPNOTSUPP, fmt::format("access {:#x}: {:#x} (memory windows, zero-based, "
-                                         "on-demand) is not supported yet", access, bits)};
+                                         "on-demand) is not supported yet",
+                                         access, bits)};
   }
   if (const unsigned bits = access & ~(kSupported | unsigned{IBV_ACCESS_OPTIONAL_RANGE});
       bits != 0) {
@@ -33,7 +34,8 @@ Status check(const void* address, std::size_t length, std::uint64_t iova, unsign
   }
   if ((access & kWrites) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
     return Error{EINVAL, fmt::format("access {:#x}: remote write and remote atomic need "
-                                     "IBV_ACCESS_LOCAL_WRITE too", access)};
+                                     "IBV_ACCESS_LOCAL_WRITE too",
+                                     access)};
   }
   if (length == 0) return Error{EINVAL, "length 0"};
   constexpr std::uint64_t kPageOffset = 0xfff;
@@ -44,8 +46,8 @@ Status check(const void* address, std::size_t length, std::uint64_t iova, unsign
   return Ok{};
 }
 
-Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length,
-                                std::uint64_t iova, unsigned access) {
+Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length, std::uint64_t iova,
+                                unsigned access) {
   const Pd& pd = pd_of(ibpd);
   if (!is_live(pd.nic)) return inherited("the protection domain");
   if (const Status s = check(address, length, iova, access); !s) return s.error();
@@ -118,8 +120,7 @@ VERBENA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t leng
     return real::call<"ibv_reg_mr_iova2", "IBVERBS_1.8">(ibv_reg_mr_iova2, pd, addr, length, iova,
                                                          access);
   }
-  return guarded("ibv_reg_mr",
-                 [&] { return register_memory(pd, addr, length, iova, access); });
+  return guarded("ibv_reg_mr", [&] { return register_memory(pd, addr, length, iova, access); });
 }
 
 VERBENA_EXPORT int ibv_dereg_mr(ibv_mr* mr) {

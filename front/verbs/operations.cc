@@ -73,8 +73,8 @@ void set_operations(verbs_context& context) {
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
   context.close_xrcd = close_xrcd;  // called unchecked
-  context.priv = reinterpret_cast<verbs_ex_private*>(
-      const_cast<AnyFunction*>(missing_verbs().data()));
+  context.priv =
+      reinterpret_cast<verbs_ex_private*>(const_cast<AnyFunction*>(missing_verbs().data()));
 }
 
 bool is_ours(const ibv_context* context) { return context->ops.poll_cq == poll_cq; }

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <span>
@@ -7,6 +6,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/data_path.h"
 #include "front/verbs/nic.h"
+#include "front/verbs/room.h"
 
 namespace verbena::front {
 
@@ -14,11 +14,16 @@ namespace {
 
 ibv_wc_opcode opcode_of(engine::CompletionKind kind) {
   switch (kind) {
-    case engine::CompletionKind::send: return IBV_WC_SEND;
-    case engine::CompletionKind::write: return IBV_WC_RDMA_WRITE;
-    case engine::CompletionKind::read: return IBV_WC_RDMA_READ;
-    case engine::CompletionKind::receive: return IBV_WC_RECV;
-    case engine::CompletionKind::receive_write_immediate: return IBV_WC_RECV_RDMA_WITH_IMM;
+    case engine::CompletionKind::send:
+      return IBV_WC_SEND;
+    case engine::CompletionKind::write:
+      return IBV_WC_RDMA_WRITE;
+    case engine::CompletionKind::read:
+      return IBV_WC_RDMA_READ;
+    case engine::CompletionKind::receive:
+      return IBV_WC_RECV;
+    case engine::CompletionKind::receive_write_immediate:
+      return IBV_WC_RECV_RDMA_WITH_IMM;
   }
   return IBV_WC_SEND;
 }
@@ -47,14 +52,15 @@ ibv_wc convert(const engine::Completion& c) {
 int poll_cq(ibv_cq* ibcq, int num_entries, ibv_wc* wc) noexcept {
   Cq& cq = cq_of(ibcq);
   if (num_entries < 0 || !is_live(cq.nic)) return -EINVAL;
-  std::array<engine::Completion, 16> batch;
+  Room<engine::Completion, 16> batch;
   const std::span<ibv_wc> out{wc, static_cast<std::size_t>(num_entries)};
   std::size_t done = 0;
   while (done < out.size()) {
-    const std::size_t wanted = std::min(batch.size(), out.size() - done);
-    const std::size_t got = cq.nic->poll(*cq.queue, std::span{batch}.first(wanted));
-    std::transform(batch.begin(), batch.begin() + static_cast<std::ptrdiff_t>(got),
-                   out.begin() + static_cast<std::ptrdiff_t>(done), convert);
+    const std::size_t wanted = std::min(batch.kSize, out.size() - done);
+    const std::span<engine::Completion> taken = batch.first(wanted);
+    const std::size_t got = cq.nic->poll(*cq.queue, taken);
+    std::ranges::transform(taken.first(got), out.begin() + static_cast<std::ptrdiff_t>(done),
+                           convert);
     done += got;
     if (got < wanted) break;
   }

@@ -1,4 +1,3 @@
-#include <array>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -6,6 +5,7 @@
 #include "front/verbs/data_path.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/room.h"
 #include "host/log.h"
 
 namespace verbena::front {
@@ -13,25 +13,34 @@ namespace verbena::front {
 namespace {
 
 /// Room for the longest gather list that a queue pair can have.
-using Sges = std::array<engine::Sge, engine::Limits::kMaxSge>;
+using Sges = Room<engine::Sge, engine::Limits::kMaxSge>;
 
 /// nullopt: more entries than any queue pair takes.
 std::optional<std::span<const engine::Sge>> convert(const ibv_sge* list, int count, Sges& room) {
-  if (count < 0 || static_cast<std::size_t>(count) > room.size()) return std::nullopt;
-  const std::size_t n = static_cast<std::size_t>(count);
-  for (std::size_t i = 0; i < n; ++i) room[i] = {list[i].addr, list[i].length, Key{list[i].lkey}};
-  return std::span{room}.first(n);
+  if (count < 0 || static_cast<std::size_t>(count) > Sges::kSize) return std::nullopt;
+  const std::span<engine::Sge> sges = room.first(static_cast<std::size_t>(count));
+  for (engine::Sge& to : sges) {
+    to = {list->addr, list->length, Key{list->lkey}};
+    ++list;
+  }
+  return sges;
 }
 
 /// nullopt: not an operation of an RC queue pair, or not yet.
 std::optional<engine::SendKind> convert(ibv_wr_opcode opcode) {
   switch (opcode) {
-    case IBV_WR_SEND: return engine::SendKind::send;
-    case IBV_WR_SEND_WITH_IMM: return engine::SendKind::send_immediate;
-    case IBV_WR_RDMA_WRITE: return engine::SendKind::write;
-    case IBV_WR_RDMA_WRITE_WITH_IMM: return engine::SendKind::write_immediate;
-    case IBV_WR_RDMA_READ: return engine::SendKind::read;
-    default: return std::nullopt;
+    case IBV_WR_SEND:
+      return engine::SendKind::send;
+    case IBV_WR_SEND_WITH_IMM:
+      return engine::SendKind::send_immediate;
+    case IBV_WR_RDMA_WRITE:
+      return engine::SendKind::write;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return engine::SendKind::write_immediate;
+    case IBV_WR_RDMA_READ:
+      return engine::SendKind::read;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -43,10 +52,14 @@ packet::Immediate immediate_of(const ibv_send_wr& wr) {
 
 int code_of(engine::PostResult result) {
   switch (result) {
-    case engine::PostResult::posted: return 0;
-    case engine::PostResult::queue_full: return ENOMEM;
-    case engine::PostResult::bad_state: return EINVAL;
-    case engine::PostResult::bad_request: return EINVAL;
+    case engine::PostResult::posted:
+      return 0;
+    case engine::PostResult::queue_full:
+      return ENOMEM;
+    case engine::PostResult::bad_state:
+      return EINVAL;
+    case engine::PostResult::bad_request:
+      return EINVAL;
   }
   return EINVAL;
 }
@@ -54,7 +67,8 @@ int code_of(engine::PostResult result) {
 /// A full queue is how some programs pace themselves; the rest is somebody's mistake.
 void explain(const char* call, const ibv_qp& qp, std::uint64_t wr_id, engine::PostResult result) {
   switch (result) {
-    case engine::PostResult::posted: return;
+    case engine::PostResult::posted:
+      return;
     case engine::PostResult::queue_full:
       host::log(host::LogLevel::debug, "{}: qp {:#x}: wr_id {:#x}: the queue is full", call,
                 qp.qp_num, wr_id);

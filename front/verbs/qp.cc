@@ -20,13 +20,20 @@ namespace {
 
 std::string_view name_of(ibv_qp_type type) {
   switch (type) {
-    case IBV_QPT_RC: return "RC";
-    case IBV_QPT_UC: return "UC";
-    case IBV_QPT_UD: return "UD";
-    case IBV_QPT_RAW_PACKET: return "RAW_PACKET";
-    case IBV_QPT_XRC_SEND: return "XRC_SEND";
-    case IBV_QPT_XRC_RECV: return "XRC_RECV";
-    case IBV_QPT_DRIVER: return "DRIVER";
+    case IBV_QPT_RC:
+      return "RC";
+    case IBV_QPT_UC:
+      return "UC";
+    case IBV_QPT_UD:
+      return "UD";
+    case IBV_QPT_RAW_PACKET:
+      return "RAW_PACKET";
+    case IBV_QPT_XRC_SEND:
+      return "XRC_SEND";
+    case IBV_QPT_XRC_RECV:
+      return "XRC_RECV";
+    case IBV_QPT_DRIVER:
+      return "DRIVER";
   }
   return "unknown";
 }
@@ -50,12 +57,12 @@ Status check(const ibv_pd* pd, const ibv_qp_init_attr& attr) {
   }
   using engine::Limits;
   const ibv_qp_cap& cap = attr.cap;
-  for (const Status& s : {check_limit("max_send_wr", cap.max_send_wr, Limits::kMaxQueueDepth),
-                          check_limit("max_recv_wr", cap.max_recv_wr, Limits::kMaxQueueDepth),
-                          check_limit("max_send_sge", cap.max_send_sge, Limits::kMaxSge),
-                          check_limit("max_recv_sge", cap.max_recv_sge, Limits::kMaxSge),
-                          check_limit("max_inline_data", cap.max_inline_data,
-                                      Limits::kMaxInline)}) {
+  for (const Status& s :
+       {check_limit("max_send_wr", cap.max_send_wr, Limits::kMaxQueueDepth),
+        check_limit("max_recv_wr", cap.max_recv_wr, Limits::kMaxQueueDepth),
+        check_limit("max_send_sge", cap.max_send_sge, Limits::kMaxSge),
+        check_limit("max_recv_sge", cap.max_recv_sge, Limits::kMaxSge),
+        check_limit("max_inline_data", cap.max_inline_data, Limits::kMaxInline)}) {
     if (!s) return s;
   }
   return Ok{};
@@ -185,7 +192,6 @@ VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask,
 
 VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   if (!is_ours(qp)) return real::call<"ibv_destroy_qp", "IBVERBS_1.1">(ibv_destroy_qp, qp);
-  return guarded_status("ibv_destroy_qp", [&, qpn = qp->qp_num] {
-    return of_qp(qpn, destroy(&qp_of(qp)));
-  });
+  return guarded_status("ibv_destroy_qp",
+                        [&, qpn = qp->qp_num] { return of_qp(qpn, destroy(&qp_of(qp))); });
 }

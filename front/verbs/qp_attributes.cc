@@ -11,12 +11,12 @@ namespace {
 
 using engine::Attr;
 
-constexpr unsigned kKnown =
-    Attr::kState | Attr::kCurrentState | Attr::kAccess | Attr::kPkeyIndex | Attr::kPort |
-    Attr::kQkey | Attr::kPath | Attr::kPathMtu | Attr::kTimeout | Attr::kRetryCount |
-    Attr::kRnrRetry | Attr::kRqPsn | Attr::kMaxRdAtomic | Attr::kAlternatePath |
-    Attr::kMinRnrTimer | Attr::kSqPsn | Attr::kMaxDestRdAtomic | Attr::kPathMigration |
-    Attr::kDestQpn;
+constexpr unsigned kKnown = Attr::kState | Attr::kCurrentState | Attr::kAccess | Attr::kPkeyIndex |
+                            Attr::kPort | Attr::kQkey | Attr::kPath | Attr::kPathMtu |
+                            Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry | Attr::kRqPsn |
+                            Attr::kMaxRdAtomic | Attr::kAlternatePath | Attr::kMinRnrTimer |
+                            Attr::kSqPsn | Attr::kMaxDestRdAtomic | Attr::kPathMigration |
+                            Attr::kDestQpn;
 static_assert(Attr::kDestQpn == IBV_QP_DEST_QPN && Attr::kSqPsn == IBV_QP_SQ_PSN);
 
 constexpr unsigned kAccess = engine::Access::kLocalWrite | engine::Access::kRemoteWrite |

@@ -6,6 +6,7 @@
 #include <infiniband/verbs.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace verbena::front {
 

@@ -1,5 +1,4 @@
 #include <endian.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +18,7 @@ namespace {
 ibv_device_attr attributes_of(const host::Device& device) {
   using engine::Limits;
   ibv_device_attr a{};
-  std::strncpy(a.fw_ver, kFirmwareVersion, sizeof a.fw_ver - 1);
+  kFirmwareVersion.copy(a.fw_ver, sizeof a.fw_ver - 1);
   a.node_guid = htobe64(device.guid);
   a.sys_image_guid = a.node_guid;
   a.max_mr_size = ~std::uint64_t{0};

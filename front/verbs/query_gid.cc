@@ -36,8 +36,7 @@ void copy_entry(const ibv_gid_entry& from, void* to, std::size_t size) {
 using namespace verbena;
 using namespace verbena::front;
 
-VERBENA_EXPORT int ibv_query_gid(ibv_context* context, std::uint8_t port, int index,
-                                 ibv_gid* gid) {
+VERBENA_EXPORT int ibv_query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* gid) {
   if (!is_ours(context)) {
     return real::call<"ibv_query_gid", "IBVERBS_1.1">(ibv_query_gid, context, port, index, gid);
   }

@@ -31,8 +31,10 @@ QueryGidType find_real() {
 }  // namespace
 
 /// 0, or -1 with errno.
-extern "C" __attribute__((visibility("default"))) int verbena_query_gid_type(
-    ibv_context* context, std::uint8_t port, unsigned index, SysfsGidType* type) {
+extern "C" __attribute__((visibility("default"))) int verbena_query_gid_type(ibv_context* context,
+                                                                             std::uint8_t port,
+                                                                             unsigned index,
+                                                                             SysfsGidType* type) {
   if (!is_ours(context)) {
     static const QueryGidType found = find_real();
     return found != nullptr ? found(context, port, index, type) : real::missing<int>();

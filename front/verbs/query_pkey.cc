@@ -1,7 +1,6 @@
 // RoCE has one partition: the default one, with full membership.
 
 #include <endian.h>
-
 #include <fmt/format.h>
 
 #include "front/preload/real.h"
@@ -31,8 +30,7 @@ VERBENA_EXPORT int ibv_query_pkey(ibv_context* context, std::uint8_t port, int i
 
 VERBENA_EXPORT int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey) {
   if (!is_ours(context)) {
-    return real::call<"ibv_get_pkey_index", "IBVERBS_1.5">(ibv_get_pkey_index, context, port,
-                                                           pkey);
+    return real::call<"ibv_get_pkey_index", "IBVERBS_1.5">(ibv_get_pkey_index, context, port, pkey);
   }
   return guarded_minus_one("ibv_get_pkey_index", [&]() -> Status {
     if (Status s = check_port(context_of(context), port); !s) return s;

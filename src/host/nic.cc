@@ -82,7 +82,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   /// One round. True: there was something, so there may be more.
   bool step(Receive receive) {
     now_ = now();
-    const bool got = receive == Receive::yes && wire_->receive(*this) > 0;
+    received_ = receive == Receive::yes && wire_->receive(*this) > 0;
     blocked_ = !rnic.work(*wire_, now_);
     wire_->flush();
     for (engine::CompletionQueue* ring : rnic.notifications()) {
@@ -90,7 +90,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       if (cq->channel != nullptr) cq->channel->raise(*cq);
     }
     rnic.notifications().clear();
-    return got || (rnic.has_work() && !blocked_);
+    return received_ || (rnic.has_work() && !blocked_);
   }
 
   /// Lets go of the engine, and has the NIC thread do what is left.
@@ -110,22 +110,23 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   void datagram(const packet::Datagram& d) override { rnic.receive(d, now_); }
 
   // NicThread::Work
-  Instant work(bool control) override {
+  Outcome work(bool control) override {
     std::unique_lock lock{engine};
     now_ = now();
     if (control) wire_->serve_control(*this);
-    for (int i = 0; i < kRounds && step(Receive::yes); ++i) {
-    }
+    bool useful = false;
+    for (int i = 0; i < kRounds && step(Receive::yes); ++i) useful = useful || received_;
     const Instant deadline = wake_at();
     lock.unlock();
     send_inline();
-    return deadline;
+    return {deadline, useful};
   }
 
   std::unique_ptr<FrameMemory> frames_;
   SystemEntropy entropy_;
   std::unique_ptr<wire::UdpWire> wire_;
   Instant now_ = now();
+  bool received_ = false;  // by the last step
   bool blocked_ = false;
 
  public:

@@ -93,25 +93,33 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
   return woken;
 }
 
+void NicThread::step_aside() {
+  Duration nap = kAsideMin;
+  for (;;) {
+    asleep_until_.store(Instant::min());  // the poller does whatever comes up
+    const Woken woken = wait(aside_epoll_, now() + nap);
+    asleep_until_.store(kNever);
+    if (woken.control) work_.work(true);
+    if (now() - last_polled_.load(std::memory_order_relaxed) > kPolling) return;
+    nap = std::min(2 * nap, kAsideMax);
+  }
+}
+
 void NicThread::run() {
+  int outrun = 0;
   Instant deadline = now();
   for (;;) {
-    const Instant polled = last_polled_.load(std::memory_order_relaxed);
-    const bool aside = now() - polled < kAside;
-    if (aside) {
-      asleep_until_.store(Instant::min());  // the poller does whatever comes up
-      const Woken woken = wait(aside_epoll_, polled + kAside);
-      asleep_until_.store(kNever);
+    if (outrun >= kOutrunLimit) {
+      step_aside();
+      outrun = 0;
       deadline = now();  // whatever the poller left behind
-      if (woken.control) work_.work(true);
-      continue;
     }
     asleep_until_.store(deadline);
     const Woken woken = wait(full_epoll_, deadline);
     asleep_until_.store(kNever);
-    // It may have been a poller's packet: then the poller has it by now.
-    if (!woken.control && now() - last_polled_.load(std::memory_order_relaxed) < kAside) continue;
-    deadline = work_.work(woken.control);
+    const Work::Outcome outcome = work_.work(woken.control);
+    deadline = outcome.deadline;
+    if (woken.data) outrun = outcome.useful ? 0 : outrun + 1;
   }
 }
 

@@ -8,16 +8,25 @@
 namespace verbena::host {
 
 /// The thread that keeps the NIC going when the program doesn't. Asleep when there is nothing
-/// to do; while somebody polls it steps aside, because the poller serves the wire and the
-/// timers sooner, and is back within kAside of the last poll.
+/// to do. A program that polls gets to its packets sooner than a thread that has to wake up: once
+/// the thread has been outrun a few times in a row it steps aside, and is back within kAsideMax
+/// of the last poll. See docs/decisions/005-progress.md.
 class NicThread {
  public:
-  static constexpr Duration kAside = std::chrono::milliseconds{1};
+  static constexpr Duration kAsideMin = std::chrono::microseconds{50};
+  static constexpr Duration kAsideMax = std::chrono::milliseconds{1};
+  /// Somebody who polled this recently is polling still.
+  static constexpr Duration kPolling = std::chrono::microseconds{20};
+  static constexpr int kOutrunLimit = 8;
 
   class Work {
    public:
-    /// `control`: the control descriptor is readable. Returns when to be called again.
-    virtual Instant work(bool control) = 0;
+    struct Outcome {
+      Instant deadline;  // when to be called again
+      bool useful;       // there was something to receive
+    };
+    /// `control`: the control descriptor is readable.
+    virtual Outcome work(bool control) = 0;
 
    protected:
     ~Work() = default;
@@ -41,6 +50,8 @@ class NicThread {
 
  private:
   void run();
+  /// Returns when nobody polls any more, or when there is something else to do.
+  void step_aside();
   struct Woken {
     bool data = false;
     bool control = false;

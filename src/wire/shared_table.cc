@@ -112,6 +112,11 @@ Result<SharedTable> SharedTable::map(Fd memfd) {
   return SharedTable{std::move(memfd), std::move(layout)};
 }
 
+void SharedTable::close() {
+  layout_.reset();
+  memfd_.reset();
+}
+
 std::uint64_t SharedTable::nonce() const { return layout_->nonce; }
 std::uint32_t SharedTable::generation() const { return layout_->generation; }
 std::uint32_t SharedTable::next_round() { return ++layout_->round; }

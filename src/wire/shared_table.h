@@ -37,6 +37,9 @@ class SharedTable {
   /// A table that another process handed us. EPROTO: not one, or of another version.
   static Result<SharedTable> map(Fd memfd);
 
+  /// Closes and unmaps it. Only good for destruction then.
+  void close();
+
   [[nodiscard]] int fd() const { return memfd_.get(); }
   [[nodiscard]] std::uint64_t nonce() const;
   /// Changes whenever rules() may have changed.

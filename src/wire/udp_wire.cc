@@ -277,6 +277,7 @@ class UdpWire::Impl {
     addresses_.clear();
     sockets_.close();
     peers_.close();
+    table_.close();
     data_epoll_.reset();
     control_epoll_.reset();
   }

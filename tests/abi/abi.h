@@ -12,13 +12,13 @@
 
 #define DEVICE "vb_lo"
 
-#define CHECK(condition)                                                                     \
-  do {                                                                                       \
-    if (!(condition)) {                                                                      \
-      fprintf(stderr, "%s:%d: not so: %s (errno %d, %s)\n", __FILE__, __LINE__, #condition,  \
-              errno, strerror(errno));                                                       \
-      exit(1);                                                                               \
-    }                                                                                        \
+#define CHECK(condition)                                                                           \
+  do {                                                                                             \
+    if (!(condition)) {                                                                            \
+      fprintf(stderr, "%s:%d: not so: %s (errno %d, %s)\n", __FILE__, __LINE__, #condition, errno, \
+              strerror(errno));                                                                    \
+      exit(1);                                                                                     \
+    }                                                                                              \
   } while (0)
 
 /* A call that must return NULL with this errno. */
@@ -29,11 +29,11 @@
     CHECK(errno == (code));    \
   } while (0)
 
-static inline struct ibv_context *open_loopback(void) {
+static inline struct ibv_context* open_loopback(void) {
   int count = 0;
-  struct ibv_device **list = ibv_get_device_list(&count);
+  struct ibv_device** list = ibv_get_device_list(&count);
   CHECK(list != NULL);
-  struct ibv_context *context = NULL;
+  struct ibv_context* context = NULL;
   for (int i = 0; i < count && context == NULL; ++i) {
     if (strcmp(ibv_get_device_name(list[i]), DEVICE) == 0) context = ibv_open_device(list[i]);
   }
@@ -43,7 +43,7 @@ static inline struct ibv_context *open_loopback(void) {
 }
 
 /* The index of 127.0.0.1 in the GID table. */
-static inline int loopback_gid(struct ibv_context *context, union ibv_gid *gid) {
+static inline int loopback_gid(struct ibv_context* context, union ibv_gid* gid) {
   static const uint8_t kWanted[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
   struct ibv_port_attr port;
   CHECK(ibv_query_port(context, 1, &port) == 0);
@@ -55,7 +55,7 @@ static inline int loopback_gid(struct ibv_context *context, union ibv_gid *gid) 
   return -1;
 }
 
-static inline struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq) {
+static inline struct ibv_qp* create_rc_qp(struct ibv_pd* pd, struct ibv_cq* cq) {
   struct ibv_qp_init_attr init = {
       .send_cq = cq,
       .recv_cq = cq,
@@ -66,26 +66,26 @@ static inline struct ibv_qp *create_rc_qp(struct ibv_pd *pd, struct ibv_cq *cq) 
               .max_inline_data = 64},
       .qp_type = IBV_QPT_RC,
   };
-  struct ibv_qp *qp = ibv_create_qp(pd, &init);
+  struct ibv_qp* qp = ibv_create_qp(pd, &init);
   CHECK(qp != NULL);
   return qp;
 }
 
-static inline void to_init(struct ibv_qp *qp) {
+static inline void to_init(struct ibv_qp* qp) {
   struct ibv_qp_attr attr = {
       .qp_state = IBV_QPS_INIT,
       .port_num = 1,
       .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
   };
-  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-                                     IBV_QP_ACCESS_FLAGS) == 0);
+  CHECK(ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
 }
 
-#define RTR_MASK                                                                       \
-  (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |      \
+#define RTR_MASK                                                                  \
+  (IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | \
    IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER)
 
-static inline struct ibv_qp_attr rtr_attr(struct ibv_context *context, uint32_t peer) {
+static inline struct ibv_qp_attr rtr_attr(struct ibv_context* context, uint32_t peer) {
   struct ibv_qp_attr attr = {
       .qp_state = IBV_QPS_RTR,
       .path_mtu = IBV_MTU_1024,
@@ -99,7 +99,7 @@ static inline struct ibv_qp_attr rtr_attr(struct ibv_context *context, uint32_t 
   return attr;
 }
 
-static inline void to_rts(struct ibv_qp *qp, uint32_t peer) {
+static inline void to_rts(struct ibv_qp* qp, uint32_t peer) {
   struct ibv_qp_attr attr = rtr_attr(qp->context, peer);
   CHECK(ibv_modify_qp(qp, &attr, RTR_MASK) == 0);
   CHECK(qp->state == IBV_QPS_RTR);
@@ -116,13 +116,13 @@ static inline void to_rts(struct ibv_qp *qp, uint32_t peer) {
 
 /* Two queue pairs of one process, connected to each other over 127.0.0.1. */
 struct pair {
-  struct ibv_context *context;
-  struct ibv_pd *pd;
-  struct ibv_comp_channel *channel;
-  struct ibv_cq *cq;
-  struct ibv_qp *qp[2];
-  struct ibv_mr *mr;
-  char *memory; /* 64 KiB */
+  struct ibv_context* context;
+  struct ibv_pd* pd;
+  struct ibv_comp_channel* channel;
+  struct ibv_cq* cq;
+  struct ibv_qp* qp[2];
+  struct ibv_mr* mr;
+  char* memory; /* 64 KiB */
 };
 
 enum { kMemory = 65536 };
@@ -145,7 +145,7 @@ static inline struct pair connect_pair(void) {
   return p;
 }
 
-static inline void destroy_pair(struct pair *p) {
+static inline void destroy_pair(struct pair* p) {
   for (int i = 0; i < 2; ++i) CHECK(ibv_destroy_qp(p->qp[i]) == 0);
   CHECK(ibv_destroy_cq(p->cq) == 0);
   CHECK(ibv_destroy_comp_channel(p->channel) == 0);
@@ -155,20 +155,20 @@ static inline void destroy_pair(struct pair *p) {
   free(p->memory);
 }
 
-static inline struct ibv_sge sge_of(const struct pair *p, size_t offset, uint32_t length) {
+static inline struct ibv_sge sge_of(const struct pair* p, size_t offset, uint32_t length) {
   return (struct ibv_sge){(uintptr_t)p->memory + offset, length, p->mr->lkey};
 }
 
-static inline void post_receive(const struct pair *p, int on, uint64_t id, size_t offset,
+static inline void post_receive(const struct pair* p, int on, uint64_t id, size_t offset,
                                 uint32_t length) {
   struct ibv_sge sge = sge_of(p, offset, length);
   struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
-  struct ibv_recv_wr *bad = NULL;
+  struct ibv_recv_wr* bad = NULL;
   CHECK(ibv_post_recv(p->qp[on], &wr, &bad) == 0);
 }
 
 /* Waits five seconds at most. */
-static inline struct ibv_wc next_completion(struct ibv_cq *cq) {
+static inline struct ibv_wc next_completion(struct ibv_cq* cq) {
   struct timespec start, now;
   clock_gettime(CLOCK_MONOTONIC, &start);
   do {

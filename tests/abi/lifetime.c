@@ -8,8 +8,8 @@
 
 static void test_list(void) {
   int count = 0;
-  struct ibv_device **first = ibv_get_device_list(&count);
-  struct ibv_device **second = ibv_get_device_list(NULL);
+  struct ibv_device** first = ibv_get_device_list(&count);
+  struct ibv_device** second = ibv_get_device_list(NULL);
   CHECK(count >= 1 && first[count] == NULL);
   for (int i = 0; i < count; ++i) CHECK(first[i] == second[i]);
   CHECK(ibv_get_device_guid(first[0]) != 0);
@@ -26,18 +26,18 @@ static void test_close_takes_everything_along(void) {
   }
 }
 
-static void send_and_receive(struct pair *p) {
+static void send_and_receive(struct pair* p) {
   post_receive(p, 1, 2, 0, 64);
   struct ibv_send_wr wr = {.wr_id = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
-  struct ibv_send_wr *bad = NULL;
+  struct ibv_send_wr* bad = NULL;
   CHECK(ibv_post_send(p->qp[0], &wr, &bad) == 0);
   for (int i = 0; i < 2; ++i) CHECK(next_completion(p->cq).status == IBV_WC_SUCCESS);
 }
 
-static void child(struct pair *inherited) {
+static void child(struct pair* inherited) {
   struct ibv_wc wc;
   struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
-  struct ibv_send_wr *bad = NULL;
+  struct ibv_send_wr* bad = NULL;
   CHECK(ibv_poll_cq(inherited->cq, 1, &wc) < 0);
   CHECK(ibv_post_send(inherited->qp[0], &wr, &bad) == EINVAL && bad == &wr);
   struct pair own = connect_pair();

@@ -4,7 +4,7 @@
 #include "abi.h"
 
 /* The completions of one operation, in whichever order they come. */
-static void expect_two(struct ibv_cq *cq, struct ibv_wc *sent, struct ibv_wc *received) {
+static void expect_two(struct ibv_cq* cq, struct ibv_wc* sent, struct ibv_wc* received) {
   for (int i = 0; i < 2; ++i) {
     const struct ibv_wc wc = next_completion(cq);
     CHECK(wc.status == IBV_WC_SUCCESS);
@@ -12,13 +12,13 @@ static void expect_two(struct ibv_cq *cq, struct ibv_wc *sent, struct ibv_wc *re
   }
 }
 
-static void post(struct pair *p, struct ibv_send_wr *wr) {
-  struct ibv_send_wr *bad = NULL;
+static void post(struct pair* p, struct ibv_send_wr* wr) {
+  struct ibv_send_wr* bad = NULL;
   wr->send_flags |= IBV_SEND_SIGNALED;
   CHECK(ibv_post_send(p->qp[0], wr, &bad) == 0);
 }
 
-static void test_send(struct pair *p) {
+static void test_send(struct pair* p) {
   strcpy(p->memory, "sent from two pieces");
   post_receive(p, 1, 11, 4096, 100);
   struct ibv_sge sges[2] = {sge_of(p, 0, 10), sge_of(p, 10, 11)};
@@ -32,7 +32,7 @@ static void test_send(struct pair *p) {
   CHECK(strcmp(p->memory + 4096, "sent from two pieces") == 0);
 }
 
-static void test_inline_send_with_immediate(struct pair *p) {
+static void test_inline_send_with_immediate(struct pair* p) {
   char text[] = "not registered";
   post_receive(p, 1, 21, 8192, 100);
   struct ibv_sge sge = {(uintptr_t)text, sizeof text, 0};
@@ -50,12 +50,11 @@ static void test_inline_send_with_immediate(struct pair *p) {
   CHECK(strcmp(p->memory + 8192, "not registered") == 0);
 }
 
-static void test_write(struct pair *p) {
+static void test_write(struct pair* p) {
   memset(p->memory, 0x5a, 10000);
   memset(p->memory + 20000, 0, 10000);
   struct ibv_sge sge = sge_of(p, 0, 10000);
-  struct ibv_send_wr wr = {
-      .wr_id = 30, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+  struct ibv_send_wr wr = {.wr_id = 30, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
   wr.wr.rdma.remote_addr = (uintptr_t)p->memory + 20000;
   wr.wr.rdma.rkey = p->mr->rkey;
   post(p, &wr);
@@ -64,7 +63,7 @@ static void test_write(struct pair *p) {
   CHECK(memcmp(p->memory, p->memory + 20000, 10000) == 0);
 }
 
-static void test_write_with_immediate(struct pair *p) {
+static void test_write_with_immediate(struct pair* p) {
   post_receive(p, 1, 41, 0, 0);
   struct ibv_sge sge = sge_of(p, 0, 100);
   struct ibv_send_wr wr = {.wr_id = 40,
@@ -82,12 +81,11 @@ static void test_write_with_immediate(struct pair *p) {
   CHECK(received.byte_len == 100 && ntohl(received.imm_data) == 7);
 }
 
-static void test_read(struct pair *p) {
+static void test_read(struct pair* p) {
   memset(p->memory, 0, 9000);
   memset(p->memory + 30000, 0xa5, 9000);
   struct ibv_sge sge = sge_of(p, 0, 9000);
-  struct ibv_send_wr wr = {
-      .wr_id = 50, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
+  struct ibv_send_wr wr = {.wr_id = 50, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ};
   wr.wr.rdma.remote_addr = (uintptr_t)p->memory + 30000;
   wr.wr.rdma.rkey = p->mr->rkey;
   post(p, &wr);
@@ -97,11 +95,10 @@ static void test_read(struct pair *p) {
 }
 
 /* Last: it ends in the error state, on both sides. */
-static void test_remote_access_error(struct pair *p) {
+static void test_remote_access_error(struct pair* p) {
   post_receive(p, 0, 61, 0, 8);
   struct ibv_sge sge = sge_of(p, 0, 8);
-  struct ibv_send_wr wr = {
-      .wr_id = 60, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
+  struct ibv_send_wr wr = {.wr_id = 60, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE};
   wr.wr.rdma.remote_addr = (uintptr_t)p->memory + kMemory - 4;
   wr.wr.rdma.rkey = p->mr->rkey;
   post(p, &wr);

@@ -5,28 +5,28 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CHECK(condition)                                                  \
-  do {                                                                    \
-    if (!(condition)) {                                                   \
+#define CHECK(condition)                                                      \
+  do {                                                                        \
+    if (!(condition)) {                                                       \
       fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #condition); \
-      return 1;                                                           \
-    }                                                                     \
+      return 1;                                                               \
+    }                                                                         \
   } while (0)
 
 int main(void) {
-  void *library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
   CHECK(library != NULL);
-  void **(*list)(int *) = (void **(*)(int *))dlvsym(library, "ibv_get_device_list", "IBVERBS_1.1");
-  const char *(*name)(void *) =
-      (const char *(*)(void *))dlvsym(library, "ibv_get_device_name", "IBVERBS_1.1");
+  void** (*list)(int*) = (void** (*)(int*))dlvsym(library, "ibv_get_device_list", "IBVERBS_1.1");
+  const char* (*name)(void*) =
+      (const char* (*)(void*))dlvsym(library, "ibv_get_device_name", "IBVERBS_1.1");
   CHECK(list != NULL && name != NULL);
-  CHECK((void *)list == dlsym(library, "ibv_get_device_list"));
+  CHECK((void*)list == dlsym(library, "ibv_get_device_list"));
   CHECK(dlvsym(library, "ibv_event_type_str", "IBVERBS_1.1") != NULL); /* not ours */
   CHECK(dlvsym(library, "ibv_cmd_create_qp", "IBVERBS_PRIVATE_34") != NULL ||
         dlsym(library, "ibv_cmd_create_qp") != NULL);
 
   int count = 0, ours = 0;
-  void **devices = list(&count);
+  void** devices = list(&count);
   CHECK(devices != NULL);
   for (int i = 0; i < count; ++i) ours += strcmp(name(devices[i]), "vb_lo") == 0;
   CHECK(ours == 1);

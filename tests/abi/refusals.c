@@ -1,24 +1,24 @@
 /* What must be refused, with the return value and the errno of the man pages. */
 #include "abi.h"
 
-static void test_memory(struct ibv_pd *pd) {
+static void test_memory(struct ibv_pd* pd) {
   static char bytes[8192];
   volatile unsigned local = IBV_ACCESS_LOCAL_WRITE; /* not a constant: ibv_reg_mr_iova2 */
   CHECK_NULL(EINVAL, ibv_reg_mr(pd, bytes, sizeof bytes, IBV_ACCESS_REMOTE_WRITE));
   CHECK_NULL(EINVAL, ibv_reg_mr(pd, bytes, 0, IBV_ACCESS_LOCAL_WRITE));
   CHECK_NULL(EINVAL, ibv_reg_mr(pd, bytes, sizeof bytes, 1 << 15));
   CHECK_NULL(EOPNOTSUPP, ibv_reg_mr(pd, bytes, sizeof bytes, local | IBV_ACCESS_ON_DEMAND));
-  CHECK_NULL(EFAULT, ibv_reg_mr(pd, (void *)4096, 4096, local));
+  CHECK_NULL(EFAULT, ibv_reg_mr(pd, (void*)4096, 4096, local));
   CHECK_NULL(EINVAL, ibv_reg_mr_iova(pd, bytes, 16, (uintptr_t)bytes + 1, local));
   CHECK_NULL(EOPNOTSUPP, ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE));
 
-  struct ibv_mr *mr = ibv_reg_mr(pd, bytes, sizeof bytes, local | IBV_ACCESS_RELAXED_ORDERING);
+  struct ibv_mr* mr = ibv_reg_mr(pd, bytes, sizeof bytes, local | IBV_ACCESS_RELAXED_ORDERING);
   CHECK(mr != NULL && mr->addr == bytes && mr->length == sizeof bytes && mr->pd == pd);
   CHECK(ibv_dealloc_pd(pd) == EBUSY);
   CHECK(ibv_dereg_mr(mr) == 0);
 }
 
-static void test_completion_queue(struct ibv_context *context) {
+static void test_completion_queue(struct ibv_context* context) {
   struct ibv_device_attr device;
   CHECK(ibv_query_device(context, &device) == 0);
   CHECK_NULL(EINVAL, ibv_create_cq(context, 0, NULL, NULL, 0));
@@ -26,8 +26,8 @@ static void test_completion_queue(struct ibv_context *context) {
   CHECK_NULL(EINVAL, ibv_create_cq(context, device.max_cqe + 1, NULL, NULL, 0));
   CHECK_NULL(EINVAL, ibv_create_cq(context, 1, NULL, NULL, context->num_comp_vectors));
 
-  struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
-  struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, channel, 0);
+  struct ibv_comp_channel* channel = ibv_create_comp_channel(context);
+  struct ibv_cq* cq = ibv_create_cq(context, 1, NULL, channel, 0);
   CHECK(cq != NULL);
   CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
   CHECK(ibv_resize_cq(cq, 10) == EOPNOTSUPP);
@@ -35,7 +35,7 @@ static void test_completion_queue(struct ibv_context *context) {
   CHECK(ibv_destroy_comp_channel(channel) == 0);
 }
 
-static void test_create_qp(struct ibv_pd *pd, struct ibv_cq *cq) {
+static void test_create_qp(struct ibv_pd* pd, struct ibv_cq* cq) {
   struct ibv_device_attr device;
   CHECK(ibv_query_device(pd->context, &device) == 0);
   const struct ibv_qp_init_attr good = {
@@ -66,7 +66,7 @@ static void test_create_qp(struct ibv_pd *pd, struct ibv_cq *cq) {
   CHECK_NULL(EOPNOTSUPP, ibv_create_ah(pd, &ah));
 }
 
-static void test_modify_qp(struct ibv_qp *qp) {
+static void test_modify_qp(struct ibv_qp* qp) {
   struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS};
   CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL); /* RESET to RTS */
   const int init_mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
@@ -97,15 +97,15 @@ static void test_modify_qp(struct ibv_qp *qp) {
 }
 
 /* The queue pair is in INIT: receives are taken, sends are not. */
-static void test_posting(struct ibv_qp *qp) {
+static void test_posting(struct ibv_qp* qp) {
   struct ibv_send_wr send = {.wr_id = 1, .opcode = IBV_WR_SEND};
-  struct ibv_send_wr *bad_send = NULL;
+  struct ibv_send_wr* bad_send = NULL;
   CHECK(ibv_post_send(qp, &send, &bad_send) == EINVAL && bad_send == &send);
 
   struct ibv_recv_wr receives[9]; /* one more than the queue holds */
   memset(receives, 0, sizeof receives);
   for (int i = 0; i < 8; ++i) receives[i].next = &receives[i + 1];
-  struct ibv_recv_wr *bad_receive = NULL;
+  struct ibv_recv_wr* bad_receive = NULL;
   CHECK(ibv_post_recv(qp, receives, &bad_receive) == ENOMEM && bad_receive == &receives[8]);
 
   struct ibv_sge sges[64];
@@ -116,7 +116,7 @@ static void test_posting(struct ibv_qp *qp) {
   CHECK(ibv_post_recv(qp, &wide, &bad_receive) == EINVAL);
 }
 
-static void test_queries(struct ibv_context *context) {
+static void test_queries(struct ibv_context* context) {
   struct ibv_port_attr port;
   union ibv_gid gid;
   struct ibv_gid_entry entry;
@@ -132,15 +132,15 @@ static void test_queries(struct ibv_context *context) {
 }
 
 int main(void) {
-  struct ibv_context *context = open_loopback();
-  struct ibv_pd *pd = ibv_alloc_pd(context);
-  struct ibv_cq *cq = ibv_create_cq(context, 16, NULL, NULL, 0);
+  struct ibv_context* context = open_loopback();
+  struct ibv_pd* pd = ibv_alloc_pd(context);
+  struct ibv_cq* cq = ibv_create_cq(context, 16, NULL, NULL, 0);
   CHECK(pd != NULL && cq != NULL);
   test_queries(context);
   test_memory(pd);
   test_completion_queue(context);
   test_create_qp(pd, cq);
-  struct ibv_qp *qp = create_rc_qp(pd, cq);
+  struct ibv_qp* qp = create_rc_qp(pd, cq);
   test_modify_qp(qp);
   test_posting(qp);
   CHECK(ibv_qp_to_qp_ex(qp) == NULL);

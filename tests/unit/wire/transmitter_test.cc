@@ -9,6 +9,11 @@
 #include <sys/ioctl.h>
 #include <sys/wait.h>
 
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
 #include "wire_fixture.h"
 
 namespace verbena::wire::test {
@@ -153,17 +158,51 @@ TEST_F(TransmitterTest, RoomThatWasNotCommittedIsGivenAgain) {
   expect_identifications({0});
 }
 
-/// Exit status of the child: 0, or 77 when the machine lends no network namespace.
-int send_over_a_small_mtu(int report) {
-  if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 77;
+// The rest needs a loopback interface of its own: a child makes it in a new namespace.
+
+constexpr int kSkip = 77;
+
+struct Outcome {
+  int status = 0;
+  std::string report;
+};
+
+/// Runs `body` in a child; it writes to the descriptor it gets and returns an exit status.
+Outcome in_own_network(const std::function<int(int)>& body) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return {kSkip, "no pipe"};
+  const Fd in{ends[0]};
+  Fd out{ends[1]};
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // Root in there, so that programs which it starts keep its capabilities.
+    const auto map = "0 " + std::to_string(::geteuid()) + " 1";
+    if (::unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) ::_exit(kSkip);
+    const Fd uid_map{::open("/proc/self/uid_map", O_WRONLY | O_CLOEXEC)};
+    const bool mapped = ::write(uid_map.get(), map.data(), map.size()) > 0;
+    ::_exit(mapped ? body(out.get()) : kSkip);
+  }
+  out.reset();
+  std::array<char, 1024> text{};
+  const auto size = ::read(in.get(), text.data(), text.size());
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+          {text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))}};
+}
+
+bool raise_loopback(int mtu) {
   const Fd control{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
   ifreq lo{};
   std::strcpy(lo.ifr_name, "lo");
-  lo.ifr_mtu = 1500;
-  if (::ioctl(control.get(), SIOCSIFMTU, &lo) != 0) return 77;
+  lo.ifr_mtu = mtu;
+  if (::ioctl(control.get(), SIOCSIFMTU, &lo) != 0) return false;
   lo.ifr_flags = IFF_UP;
-  if (::ioctl(control.get(), SIOCSIFFLAGS, &lo) != 0) return 77;
+  return ::ioctl(control.get(), SIOCSIFFLAGS, &lo) == 0;
+}
 
+int send_over_a_small_mtu(int report) {
+  if (!raise_loopback(1500)) return kSkip;
   Station a{IpAddress::v4({127, 0, 0, 1})};
   const auto flow = a.flow_to(a.address);
   for (int i = 0; i < 3; ++i) a.send(flow, frame_to(a.qpn(), 4112, 0));
@@ -178,24 +217,69 @@ int send_over_a_small_mtu(int report) {
 }
 
 TEST(TransmitterMtu, NamesBothNumbersWhenAFrameExceedsThePath) {
-  int ends[2];
-  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
-  const Fd in{ends[0]};
-  Fd out{ends[1]};
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(send_over_a_small_mtu(out.get()));
-  out.reset();
-  std::array<char, 1024> text{};
-  const auto size = ::read(in.get(), text.data(), text.size());
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-    GTEST_SKIP() << "no network namespace for an ordinary user on this machine";
-  }
-  ASSERT_EQ(status, 0);
-  const std::string message{text.data(), static_cast<std::size_t>(std::max<ssize_t>(size, 0))};
+  const auto outcome = in_own_network(send_over_a_small_mtu);
+  if (outcome.status == kSkip) GTEST_SKIP() << "no network namespace for this user";
+  ASSERT_EQ(outcome.status, 0);
+  const auto& message = outcome.report;
   EXPECT_NE(message.find("4144"), std::string::npos) << message;  // 4112 + ICRC + UDP + IP
   EXPECT_NE(message.find("MTU of 1500"), std::string::npos) << message;
+}
+
+/// A shaper keeps what was sent charged to the socket, so that it fills up.
+int send_more_than_the_socket_holds(int) {
+  if (!raise_loopback(65'536) ||
+      std::system("tc qdisc replace dev lo root tbf rate 100mbit burst 80kb limit 4mb "
+                  ">/dev/null 2>&1") != 0) {
+    return kSkip;
+  }
+  constexpr std::size_t kFrames = 300;
+  constexpr std::size_t kSize = 4000;
+  const auto from = IpAddress::v4({127, 0, 0, 1});
+  const SocketAddress at{from, packet::kRocePort, 0};
+  const Fd receiver{::socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  if (::bind(receiver.get(), at.get(), at.size()) != 0) return 1;
+
+  SendSockets sockets;
+  sockets.add_address({from, 0});
+  const auto port = *sockets.port_for(from, Qpn{1});
+  const int small = 64 << 10;
+  ::setsockopt(sockets.find(from, port)->fd.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof small);
+  std::vector<std::uint8_t> arena(256 << 10);  // a quarter of what is to be sent
+  const Fd epoll{::epoll_create1(EPOLL_CLOEXEC)};
+  WireCounters counters;
+  Transmitter transmitter{arena, sockets, counters, epoll.get()};
+
+  const auto number_at = [](std::size_t i) { return static_cast<std::uint8_t>(i); };
+  std::size_t sent = 0;
+  std::size_t received = 0;
+  bool was_full = false;
+  const auto deadline = monotonic_now() + 5s;
+  while (received < kFrames && monotonic_now() < deadline) {
+    while (sent < kFrames) {
+      const auto room =
+          transmitter.reserve({.source = from, .destination = from, .source_port = port}, kSize);
+      was_full = was_full || room.empty();
+      if (room.empty()) break;
+      std::fill(room.begin(), room.end(), number_at(sent++));
+      store_be24(&room[5], 7);
+      transmitter.commit();
+    }
+    transmitter.flush();
+    std::array<pollfd, 2> fds{pollfd{epoll.get(), POLLIN, 0}, pollfd{receiver.get(), POLLIN, 0}};
+    ::poll(fds.data(), fds.size(), 20);
+    std::array<std::uint8_t, kSize + 4> bytes;
+    while (::recv(receiver.get(), bytes.data(), bytes.size(), 0) > 0) {
+      if (bytes[20] != number_at(received++)) return 2;
+    }
+  }
+  if (received < kFrames) return 3;
+  return was_full && !transmitter.waiting() && counters.send_errors == 0 ? 0 : 4;
+}
+
+TEST(TransmitterFull, KeepsFramesInOrderUntilTheSocketHasRoom) {
+  const auto outcome = in_own_network(send_more_than_the_socket_holds);
+  if (outcome.status == kSkip) GTEST_SKIP() << "no network namespace or no tc for this user";
+  EXPECT_EQ(outcome.status, 0) << outcome.report;
 }
 
 }  // namespace

@@ -2,6 +2,10 @@
 
 #include "wire/udp_wire.h"
 
+#include <sys/wait.h>
+
+#include <filesystem>
+
 #include "wire_fixture.h"
 
 namespace verbena::wire::test {
@@ -175,6 +179,28 @@ TEST(UdpWire, SaysWhoMayHoldAPortThatIsInUse) {
   ASSERT_FALSE(opened.ok());
   EXPECT_EQ(opened.error().code, EADDRINUSE);
   EXPECT_NE(opened.error().message.find("rxe"), std::string::npos) << opened.error().message;
+}
+
+std::ptrdiff_t open_descriptors() {
+  return std::distance(std::filesystem::directory_iterator{"/proc/self/fd"},
+                       std::filesystem::directory_iterator{});
+}
+
+TEST(UdpWire, AbandonedClosesEveryDescriptor) {
+  const auto before = open_descriptors();
+  Station a{loopback(1)};
+  Station b{loopback(1)};
+  (void)a.flow_to(b.address);
+  settle({&a, &b});
+  const pid_t child = ::fork();
+  if (child == 0) {
+    a.wire->abandon();
+    b.wire->abandon();
+    ::_exit(open_descriptors() == before ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(UdpWire, RefusesTooLittleMemory) {
