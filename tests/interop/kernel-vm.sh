@@ -21,18 +21,18 @@
 #   77 this machine lacks something (said on stderr), 1 anything else that went wrong.
 #
 # Environment:
-#   VERBENA_VM_DIR    cache and state        [${XDG_CACHE_HOME:-~/.cache}/verbena/kernel-vm]
-#   VERBENA_VM_NAME   one VM per name        [default]
-#   VERBENA_VM_ACCEL  auto, kvm or tcg       [auto: kvm, and tcg if that does not boot]
-#   VERBENA_VM_TTL    seconds after which a forgotten VM ends by itself  [7200]
+#   KERNEL_VM_DIR    cache and state        [${XDG_CACHE_HOME:-~/.cache}/verbena/kernel-vm]
+#   KERNEL_VM_NAME   one VM per name        [default]
+#   KERNEL_VM_ACCEL  auto, kvm or tcg       [auto: kvm, and tcg if that does not boot]
+#   KERNEL_VM_TTL    seconds after which a forgotten VM ends by itself  [7200]
 set -euo pipefail
 export LC_ALL=C PATH="$PATH:/usr/sbin:/sbin"
 
 self=$(readlink -f "$0")
-cache=${VERBENA_VM_DIR:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/verbena/kernel-vm}
-name=${VERBENA_VM_NAME:-default}
-accel=${VERBENA_VM_ACCEL:-auto}
-ttl=${VERBENA_VM_TTL:-7200}
+cache=${KERNEL_VM_DIR:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/verbena/kernel-vm}
+name=${KERNEL_VM_NAME:-default}
+accel=${KERNEL_VM_ACCEL:-auto}
+ttl=${KERNEL_VM_TTL:-7200}
 image=$cache/image     # vmlinuz, initrd, release, stamp
 state=$cache/vm-$name  # pid, accel, console, qemu.log: exists while the VM does
 

@@ -9,7 +9,7 @@
 #
 # REGEX chooses cases by name. Our end runs as user nobody. Exit status: 0 all passed, or
 # skipped where a VM can't run (the reason is printed); 1 otherwise. Logs of failed cases are kept.
-# A VM that is up already under VERBENA_VM_NAME (see kernel-vm.sh) is used and left running.
+# A VM that is up already under KERNEL_VM_NAME (see kernel-vm.sh) is used and left running.
 # shellcheck disable=SC2317  # functions called by name
 set -uo pipefail
 export LC_ALL=C
@@ -225,7 +225,7 @@ mkdir -p "$logs" && logs=$(readlink -f "$logs") || exit 1
 
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
-export VERBENA_VM_NAME=${VERBENA_VM_NAME:-test-$$} VERBENA_VM_TTL=${VERBENA_VM_TTL:-1800}
+export KERNEL_VM_NAME=${KERNEL_VM_NAME:-test-$$} KERNEL_VM_TTL=${KERNEL_VM_TTL:-1800}
 if [ "$("$vm" status)" = down ]; then
   ours_to_stop=yes
   echo "starting a virtual machine with Debian's kernel (the first time, it is built from packages)"
