@@ -67,9 +67,6 @@ VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
       return -1;
     }
     Cq& taken = *static_cast<Cq*>((*event)->user);
-    pthread_mutex_lock(&taken.mutex);
-    ++taken.events_taken;  // destroying the queue waits for as many acknowledgements
-    pthread_mutex_unlock(&taken.mutex);
     *cq = &taken;
     *cq_context = taken.cq_context;
     return 0;

@@ -15,9 +15,9 @@ namespace verbena::front {
 
 namespace {
 
-void await_acknowledgements(Cq& cq) {
+void await_acknowledgements(Cq& cq, unsigned events) {
   pthread_mutex_lock(&cq.mutex);
-  while (cq.comp_events_completed != cq.events_taken) pthread_cond_wait(&cq.cond, &cq.mutex);
+  while (cq.comp_events_completed != events) pthread_cond_wait(&cq.cond, &cq.mutex);
   pthread_mutex_unlock(&cq.mutex);
 }
 
@@ -67,8 +67,10 @@ Status destroy(Cq* cq, Unacked unacked) {
     }
   }
   if (is_live(cq->nic)) {
-    if (cq->channel != nullptr) channel_of(cq->channel).events->forget(*cq->queue);
-    if (unacked == Unacked::awaited) await_acknowledgements(*cq);
+    if (cq->channel != nullptr) {
+      const unsigned taken = channel_of(cq->channel).events->forget(*cq->queue);
+      if (unacked == Unacked::awaited) await_acknowledgements(*cq, taken);
+    }
     if (Status s = cq->nic->destroy_cq(cq->queue); !s) return s;
   }
   {

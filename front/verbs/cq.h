@@ -10,8 +10,7 @@ namespace verbena::front {
 struct Cq : ibv_cq {
   host::Nic* nic = nullptr;
   host::CompletionQueue* queue = nullptr;
-  unsigned users = 0;         // queue pairs; under lock_lists()
-  unsigned events_taken = 0;  // by ibv_get_cq_event; under `mutex`, as comp_events_completed
+  unsigned users = 0;  // queue pairs; under lock_lists()
 };
 
 /// Only of a queue of ours.

@@ -70,7 +70,7 @@ int poll_cq(ibv_cq* ibcq, int num_entries, ibv_wc* wc) noexcept {
 int req_notify_cq(ibv_cq* ibcq, int solicited_only) noexcept {
   Cq& cq = cq_of(ibcq);
   if (!is_live(cq.nic)) return EINVAL;
-  cq.queue->ring.arm(solicited_only != 0);
+  cq.nic->arm(*cq.queue, solicited_only != 0);
   return 0;
 }
 

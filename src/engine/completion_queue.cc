@@ -1,14 +1,22 @@
 #include "engine/completion_queue.h"
 
 #include <algorithm>
+#include <new>
 
 namespace verbena::engine {
+
+CompletionQueue::CompletionQueue(std::uint32_t capacity, void* cookie)
+    : ring_{static_cast<Completion*>(std::calloc(capacity, sizeof(Completion)))},
+      capacity_{capacity},
+      cookie_{cookie} {
+  if (!ring_) throw std::bad_alloc{};
+}
 
 std::size_t CompletionQueue::poll(std::span<Completion> out) {
   const auto head = head_.load(std::memory_order_relaxed);
   const auto ready = tail_.load(std::memory_order_acquire) - head;
   const auto n = std::min<std::uint64_t>(ready, out.size());
-  for (std::uint64_t i = 0; i < n; ++i) out[i] = ring_[(head + i) % ring_.size()];
+  for (std::uint64_t i = 0; i < n; ++i) out[i] = ring_[(head + i) % capacity_];
   head_.store(head + n, std::memory_order_release);
   return n;
 }
@@ -24,8 +32,8 @@ void CompletionQueue::arm(bool solicited_only) {
 
 CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {
   const auto tail = tail_.load(std::memory_order_relaxed);
-  if (tail - head_.load(std::memory_order_acquire) == ring_.size()) return Pushed::overrun;
-  ring_[tail % ring_.size()] = c;
+  if (tail - head_.load(std::memory_order_acquire) == capacity_) return Pushed::overrun;
+  ring_[tail % capacity_] = c;
   // seq_cst with arm(): either we see the request, or the armer's next poll sees the entry.
   tail_.store(tail + 1, std::memory_order_seq_cst);
 

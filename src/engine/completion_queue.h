@@ -3,8 +3,9 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "engine/completion.h"
 
@@ -17,9 +18,9 @@ class CompletionQueue {
   enum class Notify : std::uint8_t { none, solicited, any };
 
   /// `cookie` comes back in the event that the queue raises.
-  CompletionQueue(std::uint32_t capacity, void* cookie) : ring_(capacity), cookie_{cookie} {}
+  CompletionQueue(std::uint32_t capacity, void* cookie);
 
-  [[nodiscard]] std::uint32_t capacity() const { return static_cast<std::uint32_t>(ring_.size()); }
+  [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
   [[nodiscard]] void* cookie() const { return cookie_; }
 
   // Consumer side.
@@ -41,7 +42,12 @@ class CompletionQueue {
   unsigned users = 0;
 
  private:
-  std::vector<Completion> ring_;
+  struct Free {
+    void operator()(Completion* p) const { std::free(p); }
+  };
+  /// From calloc: some programs ask for millions of entries and use few.
+  std::unique_ptr<Completion[], Free> ring_;
+  std::uint32_t capacity_;
   void* cookie_;
   alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push

@@ -1,6 +1,8 @@
 #include "engine/rnic.h"
 
+#include <array>
 #include <cerrno>
+#include <charconv>
 #include <string>
 
 namespace verbena::engine {
@@ -12,7 +14,11 @@ constexpr unsigned kTurn = 64;
 /// Packets of one work(): the caller wants to look at the wire in between.
 constexpr unsigned kTurnsOfWork = 8;
 
-std::string qp_text(const QueuePair& qp) { return "qp " + std::to_string(qp.qpn.value()); }
+std::string qp_text(const QueuePair& qp) {
+  std::array<char, 8> hex{};
+  const auto end = std::to_chars(hex.begin(), hex.end(), qp.qpn.value(), 16).ptr;
+  return "qp 0x" + std::string{hex.data(), end};
+}
 
 Error over_limit(const char* what, std::uint64_t asked, std::uint64_t limit) {
   return {EINVAL, std::string{what} + " " + std::to_string(asked) + " exceeds the device's " +

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdint>
 
+#include "host/nic.h"
+
 namespace verbena::host {
 
 Result<CompletionChannel*> CompletionChannel::create() {
@@ -34,13 +36,15 @@ Result<CompletionQueue*> CompletionChannel::get() {
     if (events_.empty()) continue;  // its queue was destroyed meanwhile
     CompletionQueue* const cq = events_.front();
     events_.pop_front();
+    ++cq->events_taken;
     return cq;
   }
 }
 
-void CompletionChannel::forget(const CompletionQueue& cq) {
+unsigned CompletionChannel::forget(const CompletionQueue& cq) {
   const std::lock_guard lock{mutex_};
   std::erase(events_, &cq);
+  return cq.events_taken;
 }
 
 }  // namespace verbena::host

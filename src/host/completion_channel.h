@@ -22,10 +22,12 @@ class CompletionChannel {
 
   /// Any thread.
   void raise(CompletionQueue& cq);
-  /// Takes the oldest event. Blocks as the descriptor's flags say. EAGAIN, EINTR.
+  /// Takes the oldest event, and counts it in its queue. Blocks as the descriptor's flags say.
+  /// EAGAIN, EINTR.
   [[nodiscard]] Result<CompletionQueue*> get();
-  /// Events of `cq` that nobody took are forgotten.
-  void forget(const CompletionQueue& cq);
+  /// Events of `cq` that nobody took are forgotten. Returns how many were taken, ever: none
+  /// will be any more.
+  unsigned forget(const CompletionQueue& cq);
 
  private:
   explicit CompletionChannel(int fd) : fd_{fd} {}

@@ -22,6 +22,18 @@ namespace {
 /// Rounds of receive and send that the NIC thread does before it lets go of the lock.
 constexpr int kRounds = 4;
 
+/// Sockets are cancellation points; a thread that ended in one would take the lock with it.
+class NoCancellation {
+ public:
+  NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before_); }
+  ~NoCancellation() { pthread_setcancelstate(before_, nullptr); }
+  NoCancellation(const NoCancellation&) = delete;
+  NoCancellation& operator=(const NoCancellation&) = delete;
+
+ private:
+  int before_ = PTHREAD_CANCEL_ENABLE;
+};
+
 }  // namespace
 
 /// Everything behind `engine` belongs to whoever holds it.
@@ -38,6 +50,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   /// A program's thread, after posting: send, if nobody else has the engine.
   void send_inline() {
     // Whoever has it looks for doorbells after it let go, so a failed try loses nothing.
+    const NoCancellation shield;
     while (rnic.has_doorbells()) {
       std::unique_lock lock{engine, std::try_to_lock};
       if (!lock) return;
@@ -49,6 +62,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   /// A program's thread that polls in vain.
   void progress_inline() {
     {
+      const NoCancellation shield;
       std::unique_lock lock{engine, std::try_to_lock};
       if (!lock) return;
       step(Receive::yes);
@@ -58,9 +72,12 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     send_inline();
   }
 
+  void expect_sleep() { thread_.return_to_duty(); }
+
   /// Set-up, under the lock; whatever it leaves to do is done.
   template <typename F>
   auto locked(F&& f) {
+    const NoCancellation shield;
     std::unique_lock lock{engine};
     auto result = f();
     step(Receive::no);
@@ -296,6 +313,11 @@ engine::PostResult Nic::post_receive(engine::QueuePair& qp, const engine::Receiv
 }
 
 void Nic::kick() { impl_->send_inline(); }
+
+void Nic::arm(CompletionQueue& cq, bool solicited_only) {
+  cq.ring.arm(solicited_only);
+  impl_->expect_sleep();
+}
 
 std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   const auto take = [&] {

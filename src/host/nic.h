@@ -24,6 +24,7 @@ struct CompletionQueue {
   CompletionChannel* const channel;  // may be nullptr
   void* const user;                  // the front's own
   SpinLock polling;                  // one consumer at a time
+  unsigned events_taken = 0;         // the channel's
 };
 
 class Nic {
@@ -62,6 +63,8 @@ class Nic {
   void kick();
   /// Makes progress when there is nothing to take.
   [[nodiscard]] std::size_t poll(CompletionQueue& cq, std::span<engine::Completion> out);
+  /// The program is about to sleep: one event at the next completion (or solicited one).
+  void arm(CompletionQueue& cq, bool solicited_only);
 
  private:
   class Impl;

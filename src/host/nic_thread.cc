@@ -93,16 +93,23 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
   return woken;
 }
 
+void NicThread::return_to_duty() {
+  if (!aside_.load(std::memory_order_relaxed) || !aside_.exchange(false)) return;
+  eventfd_write(wake_fd_, 1);
+}
+
 void NicThread::step_aside() {
   Duration nap = kAsideMin;
+  aside_.store(true);
   for (;;) {
     asleep_until_.store(Instant::min());  // the poller does whatever comes up
     const Woken woken = wait(aside_epoll_, now() + nap);
     asleep_until_.store(kNever);
     if (woken.control) work_.work(true);
-    if (now() - last_polled_.load(std::memory_order_relaxed) > kPolling) return;
+    if (!aside_.load() || now() - last_polled_.load(std::memory_order_relaxed) > kPolling) break;
     nap = std::min(2 * nap, kAsideMax);
   }
+  aside_.store(false);
 }
 
 void NicThread::run() {

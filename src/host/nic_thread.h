@@ -42,6 +42,9 @@ class NicThread {
   /// Any thread: a program has just polled.
   void polled(Instant when) { last_polled_.store(when, std::memory_order_relaxed); }
 
+  /// Any thread: the program is going to sleep, so don't wait for the end of its polling.
+  void return_to_duty();
+
   /// Any thread: work() has to run by then. Cheap when it will anyway.
   void wake_by(Instant deadline);
 
@@ -64,6 +67,7 @@ class NicThread {
   int full_epoll_ = -1;   // … and data
   int control_fd_ = -1;
   std::atomic<Instant> last_polled_{Instant{}};
+  std::atomic<bool> aside_{false};
   /// Wakes later than this need not be announced. kNever: the thread is not asleep.
   std::atomic<Instant> asleep_until_{kNever};
 };
