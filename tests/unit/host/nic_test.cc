@@ -15,7 +15,9 @@
 
 #ifdef __SANITIZE_THREAD__
 // The child of the fork test starts a thread of its own.
-extern "C" const char* __tsan_default_options() { return "die_after_fork=0"; }
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
+  return "die_after_fork=0";
+}
 #endif
 
 namespace verbena::host {
