@@ -129,8 +129,7 @@ int main() {
          const iovec to{p, n};
          return whole(process_vm_writev(self, &from, 1, &to, 1, 0), n);
        }},
-      {"pread from memfd",
-       [&](char* p, std::size_t n) { return whole(pread(m.fd, p, n, 0), n); }},
+      {"pread from memfd", [&](char* p, std::size_t n) { return whole(pread(m.fd, p, n, 0), n); }},
   };
   const std::vector<Way> reads{
       {"process_vm_readv",
@@ -139,8 +138,7 @@ int main() {
          const iovec from{p, n};
          return whole(process_vm_readv(self, &to, 1, &from, 1, 0), n);
        }},
-      {"pwrite to memfd",
-       [&](char* p, std::size_t n) { return whole(pwrite(m.fd, p, n, 0), n); }},
+      {"pwrite to memfd", [&](char* p, std::size_t n) { return whole(pwrite(m.fd, p, n, 0), n); }},
   };
 
   fmt::print("{:<20}{:>10}{:>10}{:>10}{:>10}   ns per copy of so many bytes\n", "", 8, 64, 1024,

@@ -171,11 +171,11 @@ int main() {
     turn(members, 1);
   }
   turn(members, 10);
-  std::printf("  by the steering program      %5.1f %%  (%llu of %llu)\n",
-              100.0 * static_cast<double>(handed_over(members)) /
-                  static_cast<double>(received(members)),
-              static_cast<unsigned long long>(handed_over(members)),
-              static_cast<unsigned long long>(received(members)));
+  std::printf(
+      "  by the steering program      %5.1f %%  (%llu of %llu)\n",
+      100.0 * static_cast<double>(handed_over(members)) / static_cast<double>(received(members)),
+      static_cast<unsigned long long>(handed_over(members)),
+      static_cast<unsigned long long>(received(members)));
 
   ::kill(victim, SIGKILL);
   ::waitpid(victim, nullptr, 0);
@@ -199,9 +199,10 @@ int main() {
   }
   turn(members, 10);
   const std::chrono::duration<double, std::milli> stale = last_wrong_at - killed;
-  std::printf("after one was killed, %zu frames to the other seven, %zu of them before "
-              "anybody reacts\n",
-              sent, kUnnoticed);
+  std::printf(
+      "after one was killed, %zu frames to the other seven, %zu of them before "
+      "anybody reacts\n",
+      sent, kUnnoticed);
   std::printf("  handed over                  %5llu    (last: frame %zu, %.2f ms after the kill)\n",
               static_cast<unsigned long long>(handed_over(members) - before), last_wrong,
               stale.count());

@@ -24,11 +24,11 @@ constexpr std::array kTransitions{
                Attr::kPath | Attr::kPathMtu | Attr::kDestQpn | Attr::kRqPsn |
                    Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer,
                Attr::kAlternatePath | Attr::kAccess | Attr::kPkeyIndex},
-    Transition{QpState::rtr, QpState::rts,
-               Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry | Attr::kSqPsn |
-                   Attr::kMaxRdAtomic,
-               Attr::kCurrentState | Attr::kAccess | Attr::kMinRnrTimer | Attr::kAlternatePath |
-                   Attr::kPathMigration},
+    Transition{
+        QpState::rtr, QpState::rts,
+        Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry | Attr::kSqPsn | Attr::kMaxRdAtomic,
+        Attr::kCurrentState | Attr::kAccess | Attr::kMinRnrTimer | Attr::kAlternatePath |
+            Attr::kPathMigration},
     Transition{QpState::rts, QpState::rts, 0,
                Attr::kCurrentState | Attr::kAccess | Attr::kMinRnrTimer | Attr::kAlternatePath |
                    Attr::kPathMigration},
@@ -71,21 +71,28 @@ std::string names_of(unsigned mask) {
 }
 
 Error refused(QpState from, QpState to, std::string why) {
-  return {EINVAL, std::string{name_of(from)} + " to " + std::string{name_of(to)} + ": " +
-                      std::move(why)};
+  return {EINVAL,
+          std::string{name_of(from)} + " to " + std::string{name_of(to)} + ": " + std::move(why)};
 }
 
 }  // namespace
 
 std::string_view name_of(QpState s) {
   switch (s) {
-    case QpState::reset: return "RESET";
-    case QpState::init: return "INIT";
-    case QpState::rtr: return "RTR";
-    case QpState::rts: return "RTS";
-    case QpState::sqd: return "SQD";
-    case QpState::sqe: return "SQE";
-    case QpState::error: return "ERR";
+    case QpState::reset:
+      return "RESET";
+    case QpState::init:
+      return "INIT";
+    case QpState::rtr:
+      return "RTR";
+    case QpState::rts:
+      return "RTS";
+    case QpState::sqd:
+      return "SQD";
+    case QpState::sqe:
+      return "SQE";
+    case QpState::error:
+      return "ERR";
   }
   return "?";
 }
@@ -93,8 +100,7 @@ std::string_view name_of(QpState s) {
 Status check_transition(QpState from, const QpAttributes& to, unsigned mask) {
   const QpState target = (mask & Attr::kState) != 0 ? to.state : from;
   if ((mask & Attr::kCurrentState) != 0 && to.current_state != from) {
-    return refused(from, target,
-                   "cur_qp_state says " + std::string{name_of(to.current_state)});
+    return refused(from, target, "cur_qp_state says " + std::string{name_of(to.current_state)});
   }
   if (target == QpState::reset || target == QpState::error) return Ok{};
 

@@ -59,7 +59,7 @@ struct QpAttributes {
   std::uint8_t port = 1;
   std::uint32_t qkey = 0;
   AddressVector path{};
-  packet::Flow flow{};  // set by the host along with `path`
+  packet::Flow flow{};            // set by the host along with `path`
   std::uint16_t path_mtu = 1024;  // bytes
   std::uint8_t timeout = 0;       // 4.096 µs × 2^timeout; 0: forever
   std::uint8_t retry_count = 0;

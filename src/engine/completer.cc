@@ -145,7 +145,8 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
     case NakCode::remote_operational_error:
       fail(services, qp, CompletionStatus::remote_operation_error);
       return;
-    case NakCode::invalid_rd_request: break;
+    case NakCode::invalid_rd_request:
+      break;
   }
   fail(services, qp, CompletionStatus::bad_response);
 }
@@ -177,16 +178,14 @@ void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet&
   }
 }
 
-void handle_read_response(Services& services, QueuePair& qp, const packet::Packet& p,
-                          Instant now) {
+void handle_read_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
   Completer& c = qp.completer;
   // A response acknowledges the requests before its own.
   if (!acknowledge_before(services, qp, p.bth.psn, now)) {
     retry_gap(services, qp, now);
     return;
   }
-  if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail() ||
-      !qp.sq.at(qp.sq.head()).is_read()) {
+  if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail() || !qp.sq.at(qp.sq.head()).is_read()) {
     ++services.counters.drop_response;
     return;
   }

@@ -25,8 +25,7 @@ void CompletionQueue::arm(bool solicited_only) {
   // A request for any completion is not weakened by a later one for solicited ones (IBA 11.4.2.2).
   auto wanted = solicited_only ? Notify::solicited : Notify::any;
   auto now = notify_.load(std::memory_order_relaxed);
-  while (now < wanted &&
-         !notify_.compare_exchange_weak(now, wanted, std::memory_order_seq_cst)) {
+  while (now < wanted && !notify_.compare_exchange_weak(now, wanted, std::memory_order_seq_cst)) {
   }
 }
 

@@ -8,11 +8,14 @@ namespace {
 
 CompletionKind kind_of(SendKind kind) {
   switch (kind) {
-    case SendKind::read: return CompletionKind::read;
+    case SendKind::read:
+      return CompletionKind::read;
     case SendKind::write:
-    case SendKind::write_immediate: return CompletionKind::write;
+    case SendKind::write_immediate:
+      return CompletionKind::write;
     case SendKind::send:
-    case SendKind::send_immediate: return CompletionKind::send;
+    case SendKind::send_immediate:
+      return CompletionKind::send;
   }
   return CompletionKind::send;
 }
@@ -21,8 +24,11 @@ CompletionKind kind_of(SendKind kind) {
 
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c) {
   switch (cq.push(c)) {
-    case CompletionQueue::Pushed::quietly: return;
-    case CompletionQueue::Pushed::raise_event: services.notifications.push_back(&cq); return;
+    case CompletionQueue::Pushed::quietly:
+      return;
+    case CompletionQueue::Pushed::raise_event:
+      services.notifications.push_back(&cq);
+      return;
     case CompletionQueue::Pushed::overrun:
       ++services.counters.cq_overruns;
       enter_error(services, qp);

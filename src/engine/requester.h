@@ -22,11 +22,11 @@ struct Requester {
   std::uint32_t packet = 0;
   Psn psn{};
 
-  Psn end{};                           // one past the highest PSN that ever left
+  Psn end{};  // one past the highest PSN that ever left
   std::uint32_t since_ack_request = 0;
-  std::deque<Psn> reads;             // last PSN of each READ request that is outstanding
+  std::deque<Psn> reads;                  // last PSN of each READ request that is outstanding
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
-  Instant wait_until{};              // the peer said "not ready"; {}: it didn't
+  Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
 };
 
 enum class Sent : std::uint8_t { all, more, sink_full };

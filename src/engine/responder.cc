@@ -34,7 +34,7 @@ Refusal check_permitted(const QueuePair& qp, const Packet& p) {
   // SEND with invalidate: no window or region can be invalidated from afar yet.
   if (p.info().ieth) return Syndrome::nak(NakCode::invalid_request);
   const unsigned access = qp.attributes.access;
-  const bool permitted = p.info().kind == Kind::write          ? (access & Access::kRemoteWrite) != 0
+  const bool permitted = p.info().kind == Kind::write ? (access & Access::kRemoteWrite) != 0
                          : p.info().kind == Kind::read_request ? (access & Access::kRemoteRead) != 0
                                                                : true;
   return permitted ? Refusal{} : Syndrome::nak(NakCode::invalid_request);
@@ -74,12 +74,12 @@ Refusal check_length(const QueuePair& qp, const Packet& p) {
 
 /// C9-104, C9-112: key, domain, access and bounds, before a byte moves. `bytes` of 0 asks for
 /// nothing (C9-88).
-Refusal check_region(const Services& services, const QueuePair& qp, Key rkey,
-                     std::uint64_t address, std::uint32_t bytes, unsigned access) {
+Refusal check_region(const Services& services, const QueuePair& qp, Key rkey, std::uint64_t address,
+                     std::uint32_t bytes, unsigned access) {
   if (bytes == 0) return {};
   const MemoryRegion* region = services.keys.find(rkey);
-  const bool granted = region != nullptr && region->pd == qp.pd &&
-                       (region->access & access) != 0 && region->contains(address, bytes);
+  const bool granted = region != nullptr && region->pd == qp.pd && (region->access & access) != 0 &&
+                       region->contains(address, bytes);
   return granted ? Refusal{} : Syndrome::nak(NakCode::remote_access_error);
 }
 
@@ -119,8 +119,8 @@ bool place_send(Services& services, QueuePair& qp, const Packet& p) {
     fail_receive(services, qp, CompletionStatus::local_length_error, NakCode::invalid_request);
     return false;
   }
-  if (size > 0 && (!resolve(services.keys, qp.pd, qp.rq.sges(), offset, size,
-                            Access::kLocalWrite, services.segments) ||
+  if (size > 0 && (!resolve(services.keys, qp.pd, qp.rq.sges(), offset, size, Access::kLocalWrite,
+                            services.segments) ||
                    !services.dma.scatter(p.payload, services.segments))) {
     fail_receive(services, qp, CompletionStatus::local_protection_error,
                  NakCode::remote_operational_error);

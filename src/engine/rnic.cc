@@ -150,7 +150,9 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
   if ((mask & Attr::kState) == 0) return Ok{};
 
   switch (to.state) {
-    case QpState::reset: reset(qp); return Ok{};
+    case QpState::reset:
+      reset(qp);
+      return Ok{};
     case QpState::error:
       qp.responder.reads.clear();
       qp.responder.answer.reset();
@@ -167,7 +169,8 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
       qp.completer.retries_left = qp.attributes.retry_count;
       qp.completer.rnr_retries_left = qp.attributes.rnr_retry;
       break;
-    default: break;
+    default:
+      break;
   }
   qp.state.store(to.state);
   schedule(qp);
@@ -202,8 +205,10 @@ PostResult Rnic::post_send(QueuePair& qp, const SendRequest& request) {
   switch (qp.state.load(std::memory_order_relaxed)) {
     case QpState::reset:
     case QpState::init:
-    case QpState::rtr: return PostResult::bad_state;
-    default: break;
+    case QpState::rtr:
+      return PostResult::bad_state;
+    default:
+      break;
   }
   const PostResult result = qp.sq.post(request, qp.signal_all);
   if (result == PostResult::posted) doorbells_.ring(qp);

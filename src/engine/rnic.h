@@ -30,7 +30,8 @@ struct Limits {
   static constexpr std::uint32_t kMaxSge = 32;
   static constexpr std::uint32_t kMaxInline = 1024;
   static constexpr std::uint32_t kMaxCompletions = 1u << 22;
-  static constexpr std::uint8_t kMaxRdAtomic = 128;  // as the kernel's rxe: perftest takes the peer's
+  static constexpr std::uint8_t kMaxRdAtomic =
+      128;  // as the kernel's rxe: perftest takes the peer's
   static constexpr std::uint32_t kMaxRegions = 1u << 20;
   static constexpr std::uint32_t kMaxDomains = 1u << 16;
 };

@@ -46,9 +46,9 @@ struct ReceiveRequest {
 /// Why a request was not taken; the C ABI returns the errno of the same meaning.
 enum class PostResult : std::uint8_t {
   posted,
-  queue_full,      // ENOMEM
-  bad_state,       // EINVAL
-  bad_request,     // EINVAL: too many SGEs, too much inline data, message over 2 GiB
+  queue_full,   // ENOMEM
+  bad_state,    // EINVAL
+  bad_request,  // EINVAL: too many SGEs, too much inline data, message over 2 GiB
 };
 
 }  // namespace verbena::engine

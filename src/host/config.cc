@@ -11,7 +11,8 @@ namespace verbena::host {
 namespace {
 
 constexpr std::string_view kPrefix = "VERBENA_";
-constexpr std::string_view kKnown = "VERBENA_LOG (off, error, warn, info, debug), VERBENA_ONLY (0, 1)";
+constexpr std::string_view kKnown =
+    "VERBENA_LOG (off, error, warn, info, debug), VERBENA_ONLY (0, 1)";
 
 constexpr std::array<std::pair<std::string_view, LogLevel>, 5> kLevels{{
     {"off", LogLevel::off},

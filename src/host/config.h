@@ -9,8 +9,8 @@ namespace verbena::host {
 
 /// What the VERBENA_* variables say.
 struct Config {
-  LogLevel log = LogLevel::warn;  // VERBENA_LOG
-  bool only = false;              // VERBENA_ONLY: hide the devices of real hardware
+  LogLevel log = LogLevel::warn;       // VERBENA_LOG
+  bool only = false;                   // VERBENA_ONLY: hide the devices of real hardware
   std::optional<std::string> problem;  // an unknown variable or a malformed value
 };
 

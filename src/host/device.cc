@@ -71,8 +71,8 @@ std::uint64_t guid_of(const Device& d, std::span<const std::uint8_t> mac) {
   const bool usable =
       mac.size() == 6 && std::any_of(mac.begin(), mac.end(), [](auto b) { return b != 0; });
   if (!usable) return 0x0276'62ff'fe00'0000ull | d.interface_index;  // locally administered, "vb"
-  const std::array<std::uint8_t, 8> eui{static_cast<std::uint8_t>(mac[0] ^ 2),
-                                        mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+  const std::array<std::uint8_t, 8> eui{
+      static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
   return load_be64(eui.data());
 }
 
@@ -126,7 +126,8 @@ std::vector<Device> list_devices() {
   const auto first = default_route_interface();
   std::vector<Device> out;
   for (auto& [index, d] : by_index) {
-    if (d.gids.empty() || std::find(taken.begin(), taken.end(), d.interface) != taken.end()) continue;
+    if (d.gids.empty() || std::find(taken.begin(), taken.end(), d.interface) != taken.end())
+      continue;
     std::stable_sort(d.gids.begin(), d.gids.end(),
                      [](const auto& a, const auto& b) { return rank(a) < rank(b); });
     if (d.guid == 0) d.guid = guid_of(d, {});

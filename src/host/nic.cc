@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
@@ -21,6 +22,10 @@ namespace {
 
 /// Rounds of receive and send that the NIC thread does before it lets go of the lock.
 constexpr int kRounds = 4;
+/// When the NIC thread looks again at an engine that somebody else had.
+constexpr Duration kBusy = std::chrono::microseconds{50};
+/// Full sockets say when they have room again; this is only in case they don't.
+constexpr Duration kFull = std::chrono::milliseconds{1};
 
 /// Sockets are cancellation points; a thread that ended in one would take the lock with it.
 class NoCancellation {
@@ -118,7 +123,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   [[nodiscard]] Instant wake_at() const {
-    if (blocked_) return now_ + std::chrono::microseconds{100};  // sockets are full
+    if (blocked_) return std::min(now_ + kFull, rnic.next_deadline());
     if (rnic.has_work()) return now_;
     return rnic.next_deadline();
   }
@@ -128,7 +133,12 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
 
   // NicThread::Work
   Outcome work(bool control) override {
-    std::unique_lock lock{engine};
+    std::unique_lock lock{engine, std::defer_lock};
+    if (control) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return {now() + kBusy, false};  // a program's thread is at it
+    }
     now_ = now();
     if (control) wire_->serve_control(*this);
     bool useful = false;
@@ -162,17 +172,16 @@ Status Nic::Impl::open_path(const Device& device, engine::QueuePair& qp, engine:
                                      qp.qpn.value())};
   }
   if (path.source_index >= device.gids.size()) {
-    return Error{EINVAL, fmt::format("qp {:#x}: sgid_index {}, but {} has GIDs 0 to {}",
-                                     qp.qpn.value(), path.source_index, device.name,
-                                     device.gids.size() - 1)};
+    return Error{EINVAL,
+                 fmt::format("qp {:#x}: sgid_index {}, but {} has GIDs 0 to {}", qp.qpn.value(),
+                             path.source_index, device.name, device.gids.size() - 1)};
   }
   const IpAddress source = device.gids[path.source_index];
   if (source.is_v4() != path.destination.is_v4()) {
-    return Error{EINVAL,
-                 fmt::format("qp {:#x}: GID {} of {} is {}, which can't reach {}: choose a "
-                             "sgid_index of the same family",
-                             qp.qpn.value(), path.source_index, device.name, source.text(),
-                             path.destination.text())};
+    return Error{EINVAL, fmt::format("qp {:#x}: GID {} of {} is {}, which can't reach {}: choose a "
+                                     "sgid_index of the same family",
+                                     qp.qpn.value(), path.source_index, device.name, source.text(),
+                                     path.destination.text())};
   }
   if (auto opened = wire_->open_address(source, device.interface_index); !opened) return opened;
   auto port = wire_->source_port(source, qp.qpn);
@@ -274,11 +283,11 @@ Status Nic::modify_qp(engine::QueuePair& qp, const Device& device, engine::QpAtt
                       unsigned mask) {
   return impl_->locked([&]() -> Status {
     if ((mask & engine::Attr::kPathMtu) != 0 && attributes.path_mtu > device.active_mtu()) {
-      return Error{EINVAL,
-                   fmt::format("qp {:#x}: path_mtu {} exceeds active_mtu {} of port 1 (device {}, "
-                               "interface mtu {}); use a smaller one or raise the interface mtu",
-                               qp.qpn.value(), attributes.path_mtu, device.active_mtu(),
-                               device.name, device.interface_mtu)};
+      return Error{
+          EINVAL, fmt::format("qp {:#x}: path_mtu {} exceeds active_mtu {} of port 1 (device {}, "
+                              "interface mtu {}); use a smaller one or raise the interface mtu",
+                              qp.qpn.value(), attributes.path_mtu, device.active_mtu(), device.name,
+                              device.interface_mtu)};
     }
     if ((mask & engine::Attr::kPath) != 0) {
       // Nothing is opened for a call that will be refused.

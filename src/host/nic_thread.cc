@@ -77,7 +77,8 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
   const timespec left = until_from_now(until);
   const int n =
       epoll_pwait2(epoll, events.data(), events.size(), until == kNever ? nullptr : &left, nullptr);
-  if (n < 0 && errno != EINTR) log(LogLevel::error, "epoll_pwait2 in the NIC thread: errno {}", errno);
+  if (n < 0 && errno != EINTR)
+    log(LogLevel::error, "epoll_pwait2 in the NIC thread: errno {}", errno);
 
   Woken woken;
   for (const epoll_event& e : std::span{events}.first(n > 0 ? static_cast<std::size_t>(n) : 0)) {

@@ -22,7 +22,7 @@ namespace {
 /// Walks /proc/self/maps: for kernels before 5.14 and for mappings that can't be populated.
 bool mapped(engine::Segment range, bool write) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> maps{std::fopen("/proc/self/maps", "re"),
-                                                            &std::fclose};
+                                                             &std::fclose};
   if (!maps) return true;  // no way to tell; copies are safe all the same
   std::uint64_t next = range.address;
   const std::uint64_t end = range.address + range.length;

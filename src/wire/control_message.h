@@ -13,9 +13,9 @@
 namespace verbena::wire {
 
 enum class ControlKind : std::uint8_t {
-  hello = 1,          // "I hold `slot`": so that a hang-up tells whose it was
+  hello = 1,  // "I hold `slot`": so that a hang-up tells whose it was
   table_request = 2,
-  table = 3,          // the memfd comes with it (SCM_RIGHTS)
+  table = 3,  // the memfd comes with it (SCM_RIGHTS)
   frames = 4,
 };
 

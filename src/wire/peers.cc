@@ -109,8 +109,8 @@ void Peers::read(int fd, PeerEvents& events) {
       lost(fd, events);
       return;
     }
-    const bool readable = static_cast<std::size_t>(got) >= sizeof header &&
-                          header.magic == ControlHeader::kMagic;
+    const bool readable =
+        static_cast<std::size_t>(got) >= sizeof header && header.magic == ControlHeader::kMagic;
     if (readable) {
       handle(found->second, header, static_cast<std::size_t>(got) - sizeof header, events);
     }

@@ -59,8 +59,8 @@ class Peers {
   int table_fd_;
   std::span<std::uint8_t> memory_;
   int epoll_fd_;
-  std::unordered_map<int, Connection> connections_;      // by descriptor
-  std::unordered_map<std::uint32_t, int> by_slot_;       // one to each
+  std::unordered_map<int, Connection> connections_;  // by descriptor
+  std::unordered_map<std::uint32_t, int> by_slot_;   // one to each
 };
 
 }  // namespace verbena::wire

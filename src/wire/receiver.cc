@@ -71,8 +71,7 @@ void Receiver::prepare(std::size_t i) {
 }
 
 std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
-  const int got =
-      ::recvmmsg(socket.fd.get(), messages_.data(), kBuffers, MSG_DONTWAIT, nullptr);
+  const int got = ::recvmmsg(socket.fd.get(), messages_.data(), kBuffers, MSG_DONTWAIT, nullptr);
   if (got <= 0) return 0;  // nothing there, or an error that the next call gets again
 
   for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {

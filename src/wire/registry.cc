@@ -173,15 +173,19 @@ std::vector<std::uint32_t> slots_to_try(const SharedTable& table, Instant now) {
   std::vector<std::uint32_t> resting;
   for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
     switch (table.state(slot, now)) {
-      case SharedTable::SlotState::free: free.push_back(slot); break;
-      case SharedTable::SlotState::resting: resting.push_back(slot); break;
-      case SharedTable::SlotState::held: break;
+      case SharedTable::SlotState::free:
+        free.push_back(slot);
+        break;
+      case SharedTable::SlotState::resting:
+        resting.push_back(slot);
+        break;
+      case SharedTable::SlotState::held:
+        break;
     }
   }
   std::shuffle(free.begin(), free.end(), SystemRandom{});
-  std::sort(resting.begin(), resting.end(), [&table](auto a, auto b) {
-    return table.rests_until(a) < table.rests_until(b);
-  });
+  std::sort(resting.begin(), resting.end(),
+            [&table](auto a, auto b) { return table.rests_until(a) < table.rests_until(b); });
   free.insert(free.end(), resting.begin(), resting.end());
   return free;
 }

@@ -34,9 +34,7 @@ struct UnixAddress {
   static constexpr std::size_t kMaxName = sizeof(sockaddr_un::sun_path) - 1;
 };
 
-Fd seqpacket() {
-  return Fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
-}
+Fd seqpacket() { return Fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)}; }
 
 /// nullopt: not readable.
 std::optional<std::string> read_all(const char* path) {

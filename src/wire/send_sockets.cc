@@ -48,8 +48,7 @@ Status SendSockets::grow(Pool& pool) {
     pool.sockets.push_back(std::move(socket));
     return Ok{};
   }
-  return Error{EADDRINUSE, "bind UDP " + pool.local.address.text() + ": " +
-                               std::to_string(kTries) +
+  return Error{EADDRINUSE, "bind UDP " + pool.local.address.text() + ": " + std::to_string(kTries) +
                                " random ports in 49152-65535 were all in use; see who holds "
                                "them with `ss -uan`"};
 }

@@ -20,8 +20,8 @@ struct SendSocket {
   Fd fd;
   LocalAddress local;
   std::uint16_t port = 0;
-  bool segments = true;   // false: the interface refused UDP_SEGMENT, one datagram per frame
-  bool blocked = false;   // said EAGAIN; what waits for it keeps its order
+  bool segments = true;  // false: the interface refused UDP_SEGMENT, one datagram per frame
+  bool blocked = false;  // said EAGAIN; what waits for it keeps its order
 };
 
 class SendSockets {

@@ -49,8 +49,7 @@ struct Membership {
   static std::optional<Membership> of(std::uint64_t word) {
     const auto low = static_cast<std::uint32_t>(word);
     if (low == 0 || low > Qpn::kSlots) return std::nullopt;
-    return Membership{static_cast<std::uint32_t>(word >> 32),
-                      static_cast<std::uint16_t>(low - 1)};
+    return Membership{static_cast<std::uint32_t>(word >> 32), static_cast<std::uint16_t>(low - 1)};
   }
 };
 
@@ -80,8 +79,8 @@ Result<SharedTable> SharedTable::found() {
   if (!memfd) return system_error(errno, "memfd_create for the registry's table");
   if (::ftruncate(memfd.get(), sizeof(Layout)) != 0 ||
       ::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) {
-    return system_error(errno, "sizing the registry's table to " +
-                                   std::to_string(sizeof(Layout)) + " bytes");
+    return system_error(
+        errno, "sizing the registry's table to " + std::to_string(sizeof(Layout)) + " bytes");
   }
   void* memory =
       ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
@@ -99,8 +98,9 @@ Result<SharedTable> SharedTable::map(Fd memfd) {
   // Without the seals the other process could shrink the file under us: SIGBUS.
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(memfd.get(), &status) != 0 ||
       status.st_size != static_cast<off_t>(sizeof(Layout))) {
-    return Error{EPROTO, "registry's table from a peer: not of our version; do processes of "
-                         "different Verbena versions run side by side?"};
+    return Error{EPROTO,
+                 "registry's table from a peer: not of our version; do processes of "
+                 "different Verbena versions run side by side?"};
   }
   void* memory =
       ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);

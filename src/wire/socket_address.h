@@ -24,9 +24,7 @@ class SocketAddress {
   SocketAddress(const IpAddress& address, std::uint16_t port, unsigned interface);
 
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage_); }
-  [[nodiscard]] const sockaddr* get() const {
-    return reinterpret_cast<const sockaddr*>(&storage_);
-  }
+  [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   [[nodiscard]] socklen_t size() const { return size_; }
   static constexpr socklen_t capacity() { return sizeof(sockaddr_storage); }
 

@@ -23,8 +23,8 @@
 namespace verbena::wire {
 namespace {
 
-constexpr std::size_t kMaxRun = 32;          // batches of one sendmmsg
-constexpr std::size_t kDestinationQpn = 5;   // its offset in the BTH
+constexpr std::size_t kMaxRun = 32;         // batches of one sendmmsg
+constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
 
 struct alignas(cmsghdr) Control {
   std::array<std::uint8_t, CMSG_SPACE(sizeof(std::uint16_t)) + 2 * CMSG_SPACE(sizeof(int))> bytes;
@@ -54,14 +54,12 @@ class ControlWriter {
   msghdr& message_;
 };
 
-void describe(const packet::Flow& flow, std::uint16_t segment, msghdr& message,
-              Control& control) {
+void describe(const packet::Flow& flow, std::uint16_t segment, msghdr& message, Control& control) {
   ControlWriter writer{message, control};
   const bool v4 = flow.source.is_v4();
   if (segment != 0) writer.add(IPPROTO_UDP, UDP_SEGMENT, segment);
   if (flow.traffic_class != 0) {
-    writer.add(v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS,
-               int{flow.traffic_class});
+    writer.add(v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, int{flow.traffic_class});
   }
   if (flow.hop_limit != 0) {
     writer.add(v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, int{flow.hop_limit});
@@ -121,9 +119,9 @@ bool Transmitter::joins_last(std::uint32_t destination_qpn, std::size_t bytes) c
   const Batch& last = batches_.back();
   const bool last_frame_is_full = last.bytes == last.frames * last.segment;
   return last.offset + last.bytes == head_ && last.socket->segments &&
-         last.destination_qpn == destination_qpn && last_frame_is_full &&
-         bytes <= last.segment && last.frames < kMaxSegments &&
-         last.bytes + bytes <= kMaxBatchBytes && last.flow == reserved_flow_;
+         last.destination_qpn == destination_qpn && last_frame_is_full && bytes <= last.segment &&
+         last.frames < kMaxSegments && last.bytes + bytes <= kMaxBatchBytes &&
+         last.flow == reserved_flow_;
 }
 
 /// The kernel numbers the datagrams of a batch 0, 1, 2, … in the IPv4 identification, and
@@ -144,8 +142,7 @@ void Transmitter::flush() {
   for (std::size_t i = 0; i < batches_.size();) {
     SendSocket* socket = batches_[i].socket;
     std::size_t count = 1;
-    while (count < kMaxRun && i + count < batches_.size() &&
-           batches_[i + count].socket == socket) {
+    while (count < kMaxRun && i + count < batches_.size() && batches_[i + count].socket == socket) {
       ++count;
     }
     if (!socket->blocked) send_run(i, count);

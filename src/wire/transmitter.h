@@ -23,7 +23,7 @@ namespace verbena::wire {
 
 class Transmitter {
  public:
-  static constexpr std::size_t kMaxSegments = 64;      // UDP_MAX_SEGMENTS of older kernels
+  static constexpr std::size_t kMaxSegments = 64;        // UDP_MAX_SEGMENTS of older kernels
   static constexpr std::size_t kMaxBatchBytes = 65'000;  // with headers below 65,535
   static constexpr std::size_t kMaxBatches = 512;
 
@@ -45,9 +45,9 @@ class Transmitter {
     packet::Flow flow;
     SendSocket* socket = nullptr;
     std::uint32_t destination_qpn = 0;
-    std::size_t offset = 0;    // in the arena
+    std::size_t offset = 0;  // in the arena
     std::size_t bytes = 0;
-    std::size_t segment = 0;   // bytes of each frame, ICRC included; the last may have fewer
+    std::size_t segment = 0;  // bytes of each frame, ICRC included; the last may have fewer
     std::size_t frames = 0;
     bool done = false;
   };

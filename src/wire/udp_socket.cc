@@ -79,15 +79,13 @@ Result<Fd> open_receive_socket(const LocalAddress& local) {
 
   const bool v4 = local.address.is_v4();
   // What we can't do without. rxe sends checksum 0 on IPv6.
-  const bool set_up =
-      set(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
-      (v4 ? set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1)
-          : set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
-                set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
-                set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1));
+  const bool set_up = set(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
+                      (v4 ? set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1)
+                          : set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+                                set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+                                set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1));
   if (!set_up) {
-    return system_error(errno, "setsockopt at UDP " +
-                                   text_of(local.address, packet::kRocePort));
+    return system_error(errno, "setsockopt at UDP " + text_of(local.address, packet::kRocePort));
   }
   // Faster or better informed with these, right without them.
   (void)set(fd, IPPROTO_UDP, UDP_GRO, 1);
@@ -129,8 +127,8 @@ int path_mtu(const LocalAddress& local, const IpAddress& destination) {
   int mtu = 0;
   socklen_t size = sizeof mtu;
   const bool v4 = local.address.is_v4();
-  const int rc = ::getsockopt(fd.get(), v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU,
-                              &mtu, &size);
+  const int rc =
+      ::getsockopt(fd.get(), v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size);
   return rc == 0 ? mtu : 0;
 }
 

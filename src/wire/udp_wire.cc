@@ -83,8 +83,8 @@ class UdpWire::Impl {
     }
     auto opened = open_receive_socket(local);
     if (!opened) return opened.error();
-    auto address = std::make_unique<Address>(
-        ReceiveSocket{std::move(opened).value(), local, 0}, table_, slot_);
+    auto address = std::make_unique<Address>(ReceiveSocket{std::move(opened).value(), local, 0},
+                                             table_, slot_);
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = address.get();

@@ -32,8 +32,8 @@ struct Side {
   std::vector<std::uint8_t> memory;
   std::vector<std::uint8_t> expected;
   engine::MemoryRegion region;
-  std::deque<std::uint64_t> sends;           // wr_ids of signalled requests, in order
-  std::deque<Completion> receives;           // as they must come
+  std::deque<std::uint64_t> sends;  // wr_ids of signalled requests, in order
+  std::deque<Completion> receives;  // as they must come
   std::uint64_t posted_receives = 0;
 };
 

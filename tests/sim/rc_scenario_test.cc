@@ -12,7 +12,6 @@ namespace {
 using namespace std::chrono_literals;
 using engine::Access;
 using engine::Completion;
-using engine::CompletionKind;
 using engine::CompletionStatus;
 using engine::PostResult;
 using engine::QpState;
@@ -240,10 +239,9 @@ TEST_F(Scenario, FramesFromAnotherAddressAreDropped) {
     if (flow.source != c.a.node->address()) return true;
     std::vector<std::uint8_t> bytes(frame.begin(), frame.end());
     bytes.resize(bytes.size() + packet::kIcrcSize);
-    c.b.node->rnic().receive({.source = IpAddress::v4({6, 6, 6, 6}),
-                              .destination = flow.destination,
-                              .bytes = bytes},
-                             world.now());
+    c.b.node->rnic().receive(
+        {.source = IpAddress::v4({6, 6, 6, 6}), .destination = flow.destination, .bytes = bytes},
+        world.now());
     return false;
   };
   post(SendKind::write, 100);

@@ -66,7 +66,8 @@ void World::transmit(const packet::Flow& flow, const std::vector<std::uint8_t>& 
   const unsigned copies = chance(link_.duplicate_ppm) ? 2 : 1;
   for (unsigned i = 0; i < copies; ++i) {
     Duration delay = link_.delay;
-    if (link_.jitter > 0ns) delay += Duration{random_() % static_cast<std::uint64_t>(link_.jitter.count())};
+    if (link_.jitter > 0ns)
+      delay += Duration{random_() % static_cast<std::uint64_t>(link_.jitter.count())};
     Arrival a{now_ + delay, order_++, flow, frame};
     a.bytes.resize(frame.size() + packet::kIcrcSize);  // the wire has checked it
     arrivals_.push(std::move(a));
@@ -110,7 +111,8 @@ bool World::run_until(const std::function<bool()>& done, Duration limit) {
 std::vector<engine::Completion> End::poll() {
   std::vector<engine::Completion> out;
   std::array<engine::Completion, 16> some;
-  while (const std::size_t n = cq->poll(some)) out.insert(out.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
+  while (const std::size_t n = cq->poll(some))
+    out.insert(out.end(), some.begin(), some.begin() + static_cast<std::ptrdiff_t>(n));
   return out;
 }
 
@@ -145,9 +147,11 @@ void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) 
   engine::QpAttributes a;
   a.access = Access::kRemoteWrite | Access::kRemoteRead;
   a.state = engine::QpState::init;
-  check(e.node->rnic().modify_qp(*e.qp, a, Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess));
+  check(e.node->rnic().modify_qp(*e.qp, a,
+                                 Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess));
   a.state = engine::QpState::rtr;
-  a.flow = {.source = e.node->address(), .destination = peer.node->address(), .source_port = 0xc000};
+  a.flow = {
+      .source = e.node->address(), .destination = peer.node->address(), .source_port = 0xc000};
   a.path_mtu = o.mtu;
   a.dest_qpn = peer.qp->qpn;
   a.rq_psn = rq;

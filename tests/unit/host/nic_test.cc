@@ -117,15 +117,17 @@ class NicTest : public testing::Test {
     to.dest_qpn = peer->qpn;
     to.max_dest_rd_atomic = 4;
     to.min_rnr_timer = 1;
-    modify(qp, to, Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn | Attr::kRqPsn |
-                       Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer);
+    modify(qp, to,
+           Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn | Attr::kRqPsn |
+               Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer);
     to.state = QpState::rts;
     to.timeout = 14;
     to.retry_count = 7;
     to.rnr_retry = 7;
     to.max_rd_atomic = 4;
-    modify(qp, to, Attr::kState | Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry |
-                       Attr::kSqPsn | Attr::kMaxRdAtomic);
+    modify(qp, to,
+           Attr::kState | Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry | Attr::kSqPsn |
+               Attr::kMaxRdAtomic);
   }
 
   void post(SendKind kind, std::uint32_t length, std::uint64_t id = 1) {
@@ -220,8 +222,9 @@ TEST_F(NicTest, CompletionChannelWakesASleeper) {
 
 TEST_F(NicTest, MemoryUnmappedAfterRegistrationIsAnErrorNotASignal) {
   connect();
-  ASSERT_EQ(mmap(memory_a.at, Page::kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
-            memory_a.at);
+  ASSERT_EQ(
+      mmap(memory_a.at, Page::kSize, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+      memory_a.at);
   post(SendKind::write, 100);
   EXPECT_EQ(completions(1)[0].status, CompletionStatus::local_protection_error);
 }

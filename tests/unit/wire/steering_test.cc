@@ -121,9 +121,9 @@ TEST_F(Crowd, HandsOverWhatAForeignProgramMisdirectsAndRepairsIt) {
   ASSERT_EQ(::bind(intruder.get(), at.get(), at.size()), 0);
   sock_filter first{BPF_RET | BPF_K, 0, 0, 0};
   const sock_fprog program{1, &first};
-  ASSERT_EQ(::setsockopt(intruder.get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program,
-                         sizeof program),
-            0);
+  ASSERT_EQ(
+      ::setsockopt(intruder.get(), SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program),
+      0);
 
   send_to_each(10);
   EXPECT_TRUE(run_until(all(), [&] { return each_has(10); }));

@@ -120,8 +120,8 @@ TEST_F(TransmitterTest, WithoutSegmentationEachFrameGoesAlone) {
   // The kernel refuses UDP_SEGMENT from a socket that sends no checksums (EINVAL), as it
   // does on interfaces that can't compute them.
   const int on = 1;
-  ASSERT_EQ(::setsockopt(sockets_.find(from_, flow_.source_port)->fd.get(), SOL_SOCKET,
-                         SO_NO_CHECK, &on, sizeof on),
+  ASSERT_EQ(::setsockopt(sockets_.find(from_, flow_.source_port)->fd.get(), SOL_SOCKET, SO_NO_CHECK,
+                         &on, sizeof on),
             0);
   for (int i = 0; i < 3; ++i) send(Qpn{7}, 200);
   send(Qpn{7}, 100);

@@ -33,8 +33,8 @@ using namespace std::chrono_literals;
 /// Test programs that run at the same time must not share an address: the process is in it.
 inline IpAddress loopback(std::uint8_t last) {
   const auto pid = static_cast<std::uint32_t>(::getpid());
-  return IpAddress::v4({127, static_cast<std::uint8_t>(7 + (pid >> 8) % 240),
-                        static_cast<std::uint8_t>(pid), last});
+  return IpAddress::v4(
+      {127, static_cast<std::uint8_t>(7 + (pid >> 8) % 240), static_cast<std::uint8_t>(pid), last});
 }
 
 inline IpAddress loopback_v6() { return *IpAddress::parse("::1"); }
@@ -64,8 +64,8 @@ inline std::vector<std::uint8_t> frame_to(Qpn qpn, std::size_t size, std::uint8_
 }
 
 struct Received {
-  packet::Datagram headers;          // its bytes are gone
-  std::vector<std::uint8_t> frame;   // without ICRC
+  packet::Datagram headers;         // its bytes are gone
+  std::vector<std::uint8_t> frame;  // without ICRC
 };
 
 class Collector final : public DatagramSink {
