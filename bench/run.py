@@ -56,6 +56,11 @@ def perftest(build, program, *options):
     return rows[-1]
 
 
+def progress(text):
+    if sys.stderr.isatty():
+        print(f"\r{text:<60}\r{text}", end="", file=sys.stderr, flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=lambda p: pathlib.Path(p).resolve())
@@ -75,10 +80,10 @@ def main():
     best = {}
     for n in range(args.rounds):
         for name, (better, measure) in measures.items():
-            print(f"\rround {n + 1}/{args.rounds}: {name:<30}", end="", file=sys.stderr, flush=True)
+            progress(f"round {n + 1}/{args.rounds}: {name}")
             value = measure()
             best[name] = better(best.get(name, value), value)
-    print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
+    progress("")
 
     def row(name, unit, limit):
         print(f"{name:<30}{best[name]:>10.2f} {unit:<6}{best[name] / best[limit]:>8.2f}")
