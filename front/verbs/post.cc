@@ -60,6 +60,8 @@ int code_of(engine::PostResult result) {
       return EINVAL;
     case engine::PostResult::bad_request:
       return EINVAL;
+    case engine::PostResult::unsupported:
+      return EOPNOTSUPP;
   }
   return EINVAL;
 }
@@ -75,6 +77,10 @@ void explain(const char* call, const ibv_qp& qp, std::uint64_t wr_id, engine::Po
       return;
     case engine::PostResult::bad_state:
       host::log(host::LogLevel::warn, "{}: qp {:#x}: wr_id {:#x}: not in a state that takes it",
+                call, qp.qp_num, wr_id);
+      return;
+    case engine::PostResult::unsupported:
+      host::log(host::LogLevel::warn, "{}: qp {:#x}: wr_id {:#x}: not an operation of its type",
                 call, qp.qp_num, wr_id);
       return;
     case engine::PostResult::bad_request:

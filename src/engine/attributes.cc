@@ -9,33 +9,69 @@ namespace verbena::engine {
 
 namespace {
 
+/// By QpType: rc, uc, ud, xrc_send, xrc_receive.
+using PerType = std::array<unsigned, 5>;
+
 struct Transition {
   QpState from;
   QpState to;
-  unsigned required;
-  unsigned optional;
+  PerType required;
+  PerType optional;
 };
 
-// IBA table 91, the rows of RC. Any state may go to reset or error.
+using A = Attr;
+
+constexpr unsigned kBirth = A::kPkeyIndex | A::kPort | A::kAccess;
+constexpr unsigned kBirthUd = A::kPkeyIndex | A::kPort | A::kQkey;
+constexpr unsigned kConnect = A::kPath | A::kPathMtu | A::kDestQpn | A::kRqPsn;
+constexpr unsigned kServe = A::kMaxDestRdAtomic | A::kMinRnrTimer;
+constexpr unsigned kAsk = A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSqPsn | A::kMaxRdAtomic;
+constexpr unsigned kMigrate = A::kAlternatePath | A::kPathMigration;
+// What may change while the queue pair runs.
+constexpr unsigned kRunning = A::kCurrentState | A::kAccess | kMigrate;
+constexpr unsigned kRunningUd = A::kCurrentState | A::kQkey;
+constexpr unsigned kBeforeServing = A::kAlternatePath | A::kAccess | A::kPkeyIndex;
+constexpr PerType kRunningAll{kRunning | A::kMinRnrTimer, kRunning, kRunningUd, kRunning,
+                              kRunning | A::kMinRnrTimer};
+// What may change while the send queue is drained.
+constexpr unsigned kDrained = A::kPath | A::kAccess | A::kPkeyIndex | kMigrate;
+
+// IBA table 91. Any state may go to reset or error.
 constexpr std::array kTransitions{
-    Transition{QpState::reset, QpState::init, Attr::kPkeyIndex | Attr::kPort | Attr::kAccess, 0},
-    Transition{QpState::init, QpState::init, 0, Attr::kPkeyIndex | Attr::kPort | Attr::kAccess},
-    Transition{QpState::init, QpState::rtr,
-               Attr::kPath | Attr::kPathMtu | Attr::kDestQpn | Attr::kRqPsn |
-                   Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer,
-               Attr::kAlternatePath | Attr::kAccess | Attr::kPkeyIndex},
+    Transition{QpState::reset, QpState::init, {kBirth, kBirth, kBirthUd, kBirth, kBirth}, {}},
+    Transition{QpState::init, QpState::init, {}, {kBirth, kBirth, kBirthUd, kBirth, kBirth}},
     Transition{
-        QpState::rtr, QpState::rts,
-        Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry | Attr::kSqPsn | Attr::kMaxRdAtomic,
-        Attr::kCurrentState | Attr::kAccess | Attr::kMinRnrTimer | Attr::kAlternatePath |
-            Attr::kPathMigration},
-    Transition{QpState::rts, QpState::rts, 0,
-               Attr::kCurrentState | Attr::kAccess | Attr::kMinRnrTimer | Attr::kAlternatePath |
-                   Attr::kPathMigration},
+        QpState::init,
+        QpState::rtr,
+        {kConnect | kServe, kConnect, 0, kConnect, kConnect | kServe},
+        {kBeforeServing, kBeforeServing, A::kPkeyIndex | A::kQkey, kBeforeServing, kBeforeServing}},
+    Transition{QpState::rtr,
+               QpState::rts,
+               {kAsk, A::kSqPsn, A::kSqPsn, kAsk, A::kTimeout | A::kSqPsn},
+               kRunningAll},
+    Transition{QpState::rts, QpState::rts, {}, kRunningAll},
+    Transition{QpState::rts,
+               QpState::sqd,
+               {},
+               {A::kNotifyDrained, A::kNotifyDrained, A::kNotifyDrained, A::kNotifyDrained,
+                A::kNotifyDrained}},
+    Transition{QpState::sqd, QpState::rts, {}, kRunningAll},
+    Transition{QpState::sqd,
+               QpState::sqd,
+               {},
+               {kDrained | A::kPort | A::kTimeout | A::kRetryCount | A::kRnrRetry |
+                    A::kMaxRdAtomic | kServe,
+                kDrained, A::kPkeyIndex | A::kQkey,
+                kDrained | A::kPort | A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kMaxRdAtomic,
+                kDrained | A::kPort | A::kTimeout | kServe}},
+    // RC has no SQE: its send errors are fatal.
+    Transition{
+        QpState::sqe, QpState::rts, {}, {0, A::kCurrentState | A::kAccess, kRunningUd, 0, 0}},
 };
 
-constexpr std::array<std::pair<unsigned, std::string_view>, 18> kAttrNames{{
+constexpr std::array<std::pair<unsigned, std::string_view>, 19> kAttrNames{{
     {Attr::kCurrentState, "CUR_STATE"},
+    {Attr::kNotifyDrained, "EN_SQD_ASYNC_NOTIFY"},
     {Attr::kAccess, "ACCESS_FLAGS"},
     {Attr::kPkeyIndex, "PKEY_INDEX"},
     {Attr::kPort, "PORT"},
@@ -97,25 +133,42 @@ std::string_view name_of(QpState s) {
   return "?";
 }
 
-Status check_transition(QpState from, const QpAttributes& to, unsigned mask) {
+std::string_view name_of(QpType t) {
+  switch (t) {
+    case QpType::rc:
+      return "RC";
+    case QpType::uc:
+      return "UC";
+    case QpType::ud:
+      return "UD";
+    case QpType::xrc_send:
+      return "XRC_SEND";
+    case QpType::xrc_receive:
+      return "XRC_RECV";
+  }
+  return "?";
+}
+
+Status check_transition(QpType type, QpState from, const QpAttributes& to, unsigned mask) {
   const QpState target = (mask & Attr::kState) != 0 ? to.state : from;
   if ((mask & Attr::kCurrentState) != 0 && to.current_state != from) {
     return refused(from, target, "cur_qp_state says " + std::string{name_of(to.current_state)});
   }
   if (target == QpState::reset || target == QpState::error) return Ok{};
 
-  for (const Transition& t : kTransitions) {
-    if (t.from != from || t.to != target) continue;
-    const unsigned given = mask & ~Attr::kState;
-    if (const unsigned missing = t.required & ~given; missing != 0) {
+  const auto t = static_cast<std::size_t>(type);
+  const unsigned given = mask & ~Attr::kState;
+  for (const Transition& row : kTransitions) {
+    if (row.from != from || row.to != target) continue;
+    if (const unsigned missing = row.required[t] & ~given; missing != 0) {
       return refused(from, target, "needs " + names_of(missing));
     }
-    if (const unsigned extra = given & ~(t.required | t.optional); extra != 0) {
+    if (const unsigned extra = given & ~(row.required[t] | row.optional[t]); extra != 0) {
       return refused(from, target, "may not set " + names_of(extra));
     }
     return Ok{};
   }
-  return refused(from, target, "there is no such transition for RC");
+  return refused(from, target, "there is no such transition for " + std::string{name_of(type)});
 }
 
 void apply(QpAttributes& current, const QpAttributes& to, unsigned mask) {
@@ -123,6 +176,7 @@ void apply(QpAttributes& current, const QpAttributes& to, unsigned mask) {
     if ((mask & bit) != 0) current.*member = to.*member;
   };
   take(Attr::kState, &QpAttributes::state);
+  take(Attr::kNotifyDrained, &QpAttributes::notify_drained);
   take(Attr::kAccess, &QpAttributes::access);
   take(Attr::kPkeyIndex, &QpAttributes::pkey_index);
   take(Attr::kPort, &QpAttributes::port);

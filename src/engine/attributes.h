@@ -16,10 +16,16 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, error };
 
 [[nodiscard]] std::string_view name_of(QpState s);
 
+/// XRC has an end that only sends and one that only serves.
+enum class QpType : std::uint8_t { rc, uc, ud, xrc_send, xrc_receive };
+
+[[nodiscard]] std::string_view name_of(QpType t);
+
 /// Bits of the mask that says which attributes a modify call sets. As ibv_qp_attr_mask.
 struct Attr {
   static constexpr unsigned kState = 1u << 0;
   static constexpr unsigned kCurrentState = 1u << 1;
+  static constexpr unsigned kNotifyDrained = 1u << 2;
   static constexpr unsigned kAccess = 1u << 3;
   static constexpr unsigned kPkeyIndex = 1u << 4;
   static constexpr unsigned kPort = 1u << 5;
@@ -54,6 +60,7 @@ struct AddressVector {
 struct QpAttributes {
   QpState state = QpState::reset;
   QpState current_state = QpState::reset;
+  bool notify_drained = false;  // raise an event when SQD has drained the send queue
   unsigned access = 0;
   std::uint16_t pkey_index = 0;
   std::uint8_t port = 1;
@@ -72,9 +79,10 @@ struct QpAttributes {
   Qpn dest_qpn{};
 };
 
-/// Whether an RC queue pair in `from` may be modified so: EINVAL with the reason otherwise.
-/// A mask without kState keeps the state.
-[[nodiscard]] Status check_transition(QpState from, const QpAttributes& to, unsigned mask);
+/// Whether a queue pair in `from` may be modified so: EINVAL with the reason otherwise. A mask
+/// without kState keeps the state.
+[[nodiscard]] Status check_transition(QpType type, QpState from, const QpAttributes& to,
+                                      unsigned mask);
 
 /// Copies the attributes that `mask` names.
 void apply(QpAttributes& current, const QpAttributes& to, unsigned mask);

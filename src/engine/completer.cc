@@ -1,10 +1,14 @@
 #include "engine/completer.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <span>
 
 #include "engine/queue_pair.h"
 #include "engine/requester.h"
 #include "engine/rnr_timer.h"
+#include "engine/services.h"
 
 namespace verbena::engine {
 
@@ -46,30 +50,40 @@ void note_progress(QueuePair& qp, std::uint32_t packets, Instant now) {
   c.window.acknowledged(packets);
   c.round_trip.acknowledged(c.unacked.previous(), now);
   c.early_patience = c.round_trip.patience();
-  auto& reads = qp.requester.reads;
-  while (!reads.empty() && distance(reads.front(), c.unacked) < 0) reads.pop_front();
+  auto& answered = qp.requester.answered;
+  while (!answered.empty() && distance(answered.front(), c.unacked) < 0) answered.pop_front();
   if (distance(qp.requester.psn, c.unacked) < 0) move_cursor(qp, c.unacked);
   anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);
 }
 
-/// All PSNs before `end` are answered. Stops at a READ whose data is missing: false then, the
-/// hole begins at `unacked` (IBA 9.7.5.1.4: an answer to a later request implies the loss).
+/// Requests at the head that are through: all their PSNs are answered.
+void complete_finished(Services& services, QueuePair& qp) {
+  while (qp.sq.head() != qp.sq.tail()) {
+    const SendWqe& wqe = qp.sq.at(qp.sq.head());
+    const bool answered = wqe.started && distance(qp.completer.unacked, wqe.end_psn()) >= 0;
+    if (!answered || (wqe.packets == 0 && !wqe.done)) return;
+    complete_send(services, qp, CompletionStatus::success);
+  }
+}
+
+/// All PSNs before `end` are answered. Stops at a request whose response is missing: false then,
+/// the hole begins at `unacked` (IBA 9.7.5.1.4: an answer to a later request implies the loss).
 bool acknowledge_before(Services& services, QueuePair& qp, Psn end, Instant now) {
   Completer& c = qp.completer;
   const Psn before = c.unacked;
   bool whole = true;
   while (distance(end, c.unacked) > 0 && qp.sq.head() != qp.sq.tail()) {
     const SendWqe& wqe = qp.sq.at(qp.sq.head());
-    if (wqe.is_read()) {
+    if (wqe.info().answered) {
       whole = false;
       break;
     }
-    if (distance(end, wqe.last_psn()) <= 0) {
+    if (distance(end, wqe.end_psn()) < 0) {
       c.unacked = end;
       break;
     }
-    c.unacked = wqe.last_psn().next();
-    complete_send(services, qp, CompletionStatus::success);
+    c.unacked = wqe.end_psn();
+    complete_finished(services, qp);
   }
   if (const auto n = distance(c.unacked, before); n > 0) {
     note_progress(qp, static_cast<std::uint32_t>(n), now);
@@ -178,35 +192,63 @@ void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet&
   }
 }
 
-void handle_read_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
+/// The bytes of a response: those of a READ packet, or the word of an atomic.
+bool place_response(Services& services, QueuePair& qp, std::span<const std::uint8_t> bytes,
+                    std::uint32_t offset) {
+  return bytes.empty() || (resolve(services.keys, qp.pd, qp.sq.sges(qp.sq.head()), offset,
+                                   static_cast<std::uint32_t>(bytes.size()), Access::kLocalWrite,
+                                   services.segments) &&
+                           services.dma.scatter(bytes, services.segments));
+}
+
+/// The word comes in network order and is delivered in the machine's (IBA 9.4.5).
+bool place_original(Services& services, QueuePair& qp, std::uint64_t original) {
+  if (!resolve(services.keys, qp.pd, qp.sq.sges(qp.sq.head()), 0, 8, Access::kLocalWrite,
+               services.segments)) {
+    return false;
+  }
+  const auto bytes = std::bit_cast<std::array<std::uint8_t, 8>>(original);
+  return services.dma.scatter(bytes, services.segments);
+}
+
+/// READ response, atomic acknowledge.
+void handle_own_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
   Completer& c = qp.completer;
   // A response acknowledges the requests before its own.
   if (!acknowledge_before(services, qp, p.bth.psn, now)) {
     retry_gap(services, qp, now);
     return;
   }
-  if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail() || !qp.sq.at(qp.sq.head()).is_read()) {
+  if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail()) {
+    ++services.counters.drop_response;
+    return;
+  }
+  const SendWqe& wqe = qp.sq.at(qp.sq.head());
+  const bool atomic =
+      wqe.request.kind == SendKind::compare_swap || wqe.request.kind == SendKind::fetch_add;
+  const bool fits =
+      wqe.info().answered && atomic == (p.info().kind == packet::Kind::atomic_acknowledge);
+  if (!fits) {
     ++services.counters.drop_response;
     return;
   }
 
-  const SendWqe& wqe = qp.sq.at(qp.sq.head());
   const std::uint32_t mtu = qp.attributes.path_mtu;
   const auto offset = static_cast<std::uint32_t>(distance(p.bth.psn, wqe.first_psn)) * mtu;
-  const std::uint32_t expected = std::min(mtu, wqe.length - offset);
+  const std::uint32_t expected =
+      wqe.request.kind == SendKind::read ? std::min(mtu, wqe.length - offset) : 0;
   if (p.payload.size() != expected) {
     fail(services, qp, CompletionStatus::bad_response);
     return;
   }
-  if (expected > 0 && (!resolve(services.keys, qp.pd, qp.sq.sges(qp.sq.head()), offset, expected,
-                                Access::kLocalWrite, services.segments) ||
-                       !services.dma.scatter(p.payload, services.segments))) {
+  const bool placed = atomic ? place_original(services, qp, p.atomic_ack_eth.original)
+                             : place_response(services, qp, p.payload, offset);
+  if (!placed) {
     fail(services, qp, CompletionStatus::local_protection_error);
     return;
   }
-  const bool last = p.bth.psn == wqe.last_psn();
   c.unacked = p.bth.psn.next();
-  if (last) complete_send(services, qp, CompletionStatus::success);
+  complete_finished(services, qp);
   note_progress(qp, 1, now);
 }
 
@@ -216,6 +258,11 @@ void note_sent(QueuePair& qp, Psn psn, Instant now) {
   Completer& c = qp.completer;
   c.round_trip.sent(psn, now);
   if (c.timeout_at == kNever && c.early_at == kNever) start_timers(qp, now);
+}
+
+void note_gone(Services& services, QueuePair& qp) {
+  if (!qp.reliable()) qp.completer.unacked = qp.requester.psn;
+  complete_finished(services, qp);
 }
 
 void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
@@ -228,8 +275,15 @@ void handle_response(Services& services, QueuePair& qp, const packet::Packet& p,
   if (p.info().kind == packet::Kind::acknowledge) {
     handle_acknowledge(services, qp, p, now);
   } else {
-    handle_read_response(services, qp, p, now);
+    handle_own_response(services, qp, p, now);
   }
+}
+
+void slow_down(QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  if (now < c.slowed_until) return;
+  c.window.lost();
+  c.slowed_until = now + c.round_trip.patience();
 }
 
 void expire(Services& services, QueuePair& qp, Instant now) {

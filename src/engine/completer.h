@@ -29,13 +29,21 @@ struct Completer {
   Instant timeout_at = kNever;  // the transport timer of IBA 9.7.6.1.3
   Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
   Duration early_patience{};
+  Instant slowed_until{};  // another congestion notification before then changes nothing
 };
 
 /// The requester sent a packet.
 void note_sent(QueuePair& qp, Psn psn, Instant now);
 
+/// The requester sent or did something that nobody will answer: it completes at once if nothing
+/// before it is outstanding.
+void note_gone(Services& services, QueuePair& qp);
+
 /// An ACKNOWLEDGE or READ response for this queue pair.
 void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now);
+
+/// The network says that it is congested: a smaller window, at most once a round trip.
+void slow_down(QueuePair& qp, Instant now);
 
 /// Timers whose time has come.
 void expire(Services& services, QueuePair& qp, Instant now);

@@ -14,15 +14,30 @@ enum class CompletionStatus : std::uint8_t {
   local_qp_error = 2,
   local_protection_error = 4,
   flushed = 5,
+  window_bind_error = 6,
   bad_response = 7,
   remote_invalid_request = 9,
   remote_access_error = 10,
   remote_operation_error = 11,
   retry_exceeded = 12,
   rnr_retry_exceeded = 13,
+  remote_abort = 16,
+  general_error = 21,
 };
 
-enum class CompletionKind : std::uint8_t { send, write, read, receive, receive_write_immediate };
+enum class CompletionKind : std::uint8_t {
+  send,
+  write,
+  read,
+  compare_swap,
+  fetch_add,
+  atomic_write,
+  flush,
+  local_invalidate,
+  bind_window,
+  receive,
+  receive_write_immediate,
+};
 
 /// One entry of a completion queue. Plain bytes, no pointers.
 struct Completion {
@@ -30,10 +45,14 @@ struct Completion {
   CompletionStatus status = CompletionStatus::success;
   CompletionKind kind = CompletionKind::send;
   bool has_immediate = false;
+  bool has_invalidated = false;  // `invalidated` names a key that is no longer valid
+  bool has_grh = false;          // the first 40 bytes of the buffer are the GRH
   bool solicited = false;
   packet::Immediate immediate{};
   std::uint32_t byte_count = 0;
+  Key invalidated{};
   Qpn qpn{};
+  Qpn source_qpn{};  // of a datagram
 };
 
 }  // namespace verbena::engine

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "engine/completion.h"
 
@@ -37,6 +38,8 @@ class CompletionQueue {
   enum class Pushed : std::uint8_t { quietly, raise_event, overrun };
   /// overrun: the queue was full, the completion is lost (IBA 11.6.2: the queue is in error).
   [[nodiscard]] Pushed push(const Completion& c);
+  /// The first time that it overran: true.
+  [[nodiscard]] bool fail() { return !std::exchange(failed_, true); }
 
   /// Queue pairs that complete here; destroying the queue is refused while there are any.
   unsigned users = 0;
@@ -51,6 +54,7 @@ class CompletionQueue {
   void* cookie_;
   alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push
+  bool failed_ = false;
   std::atomic<Notify> notify_{Notify::none};
 };
 

@@ -25,8 +25,12 @@ struct Counters {
   std::uint64_t drop_source = 0;
   std::uint64_t drop_pkey = 0;
   std::uint64_t drop_service = 0;
-  std::uint64_t drop_response = 0;  // a response to nothing that is outstanding
+  std::uint64_t drop_qkey = 0;
+  std::uint64_t drop_no_receive = 0;  // UC, UD: nothing was posted
+  std::uint64_t drop_too_long = 0;    // UD: longer than the receive
+  std::uint64_t drop_response = 0;    // a response to nothing that is outstanding
   std::uint64_t cq_overruns = 0;
+  std::uint64_t rcvd_cnps = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t early_retransmits = 0;
 };

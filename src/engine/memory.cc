@@ -20,6 +20,14 @@ const MemoryRegion* KeyTable::find(Key key) const {
   return nullptr;
 }
 
+bool KeyTable::is_free(Key key) const {
+  if (prefix(key) == 0) return false;
+  for (std::size_t i = home(key); slots_[i].key != Key{}; i = (i + 1) & (slots_.size() - 1)) {
+    if (prefix(slots_[i].key) == prefix(key)) return false;
+  }
+  return true;
+}
+
 bool KeyTable::erase(Key key) {
   const MemoryRegion* found = find(key);
   if (found == nullptr) return false;

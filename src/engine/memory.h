@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/numbers.h"
@@ -14,6 +16,10 @@ struct Access {
   static constexpr unsigned kRemoteWrite = 1u << 1;
   static constexpr unsigned kRemoteRead = 1u << 2;
   static constexpr unsigned kRemoteAtomic = 1u << 3;
+  static constexpr unsigned kBindWindow = 1u << 4;
+  static constexpr unsigned kZeroBased = 1u << 5;
+  static constexpr unsigned kFlushGlobal = 1u << 8;
+  static constexpr unsigned kFlushPersistent = 1u << 9;
 };
 
 /// A run of bytes in the program's memory, as the program addresses it.
@@ -22,7 +28,7 @@ struct Segment {
   std::uint64_t length = 0;
 };
 
-/// Every copy in and out of registered memory. A false return means that the memory is gone
+/// Every access to registered memory. A false return (or nullopt) means that the memory is gone
 /// or protected; nothing is ever raised in the program.
 class Dma {
  public:
@@ -32,6 +38,16 @@ class Dma {
   /// Writes ascending, last byte last: programs poll the last byte.
   [[nodiscard]] virtual bool scatter(std::span<const std::uint8_t> from,
                                      std::span<const Segment> into) = 0;
+
+  // Aligned 64-bit words in the machine's order, atomic towards the program's own CPU atomics.
+  // The result is what the word held before.
+
+  [[nodiscard]] virtual std::optional<std::uint64_t> compare_swap(std::uint64_t address,
+                                                                  std::uint64_t compare,
+                                                                  std::uint64_t swap) = 0;
+  [[nodiscard]] virtual std::optional<std::uint64_t> fetch_add(std::uint64_t address,
+                                                               std::uint64_t add) = 0;
+  [[nodiscard]] virtual bool store(std::uint64_t address, std::uint64_t value) = 0;
 
  protected:
   ~Dma() = default;
@@ -49,13 +65,26 @@ class Entropy {
 /// Names a protection domain.
 enum class PdId : std::uint32_t {};
 
+/// A registration: a region, or a window onto one (IBA 10.6.6, 10.6.7).
 struct MemoryRegion {
+  enum class Type : std::uint8_t {
+    region,
+    window_1,  // rebound by the device's own verb; belongs to a domain
+    window_2,  // bound by a send request; its low 8 key bits are the consumer's, belongs to a queue
+               // pair
+  };
+
   Key key{};
   PdId pd{};
   unsigned access = 0;
   std::uint64_t iova = 0;     // what requests call the first byte
   std::uint64_t address = 0;  // where it is
   std::uint64_t length = 0;
+  Type type = Type::region;
+  bool bound = true;     // a window may be not
+  Key parent{};          // of a bound window
+  Qpn owner{};           // of a bound type 2 window
+  unsigned windows = 0;  // bound to this region
 
   /// Without wrap: the range may end at the top of the address space.
   [[nodiscard]] constexpr bool contains(std::uint64_t at, std::uint64_t size) const {
@@ -66,19 +95,26 @@ struct MemoryRegion {
   }
 };
 
-/// Regions by key: a flat, open-addressed table. Lookup cost doesn't depend on their number.
+/// Registrations by key: a flat, open-addressed table. Lookup cost doesn't depend on their
+/// number. No two share the upper 24 bits, so that a window can change the lower 8.
 class KeyTable {
  public:
   KeyTable() : slots_(16) {}
 
-  /// The region's key must be new and not 0.
+  /// The key is_free().
   void insert(const MemoryRegion& region);
   bool erase(Key key);
   [[nodiscard]] const MemoryRegion* find(Key key) const;
+  [[nodiscard]] MemoryRegion* find(Key key) {
+    return const_cast<MemoryRegion*>(std::as_const(*this).find(key));
+  }
+  /// Nothing has the same upper 24 bits, and they are not all 0.
+  [[nodiscard]] bool is_free(Key key) const;
   [[nodiscard]] std::size_t size() const { return used_; }
 
  private:
-  [[nodiscard]] std::size_t home(Key key) const { return key.value() & (slots_.size() - 1); }
+  [[nodiscard]] static std::uint32_t prefix(Key key) { return key.value() >> 8; }
+  [[nodiscard]] std::size_t home(Key key) const { return prefix(key) & (slots_.size() - 1); }
   void grow();
 
   std::vector<MemoryRegion> slots_;  // power of two; key 0 marks a free one

@@ -2,22 +2,28 @@
 
 #include <algorithm>
 
+#include "engine/placement.h"
+
 namespace verbena::engine {
 
 namespace {
 
-CompletionKind kind_of(SendKind kind) {
-  switch (kind) {
-    case SendKind::read:
-      return CompletionKind::read;
-    case SendKind::write:
-    case SendKind::write_immediate:
-      return CompletionKind::write;
-    case SendKind::send:
-    case SendKind::send_immediate:
-      return CompletionKind::send;
+void flush_sends(Services& services, QueuePair& qp) {
+  while (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, CompletionStatus::flushed);
+}
+
+void flush_receives(Services& services, QueuePair& qp) {
+  fail_receive(services, qp, CompletionStatus::flushed);  // the one that was being filled
+  while (!qp.rq.empty()) {
+    qp.rq.take(qp.responder.receive);
+    fail_receive(services, qp, CompletionStatus::flushed);
   }
-  return CompletionKind::send;
+}
+
+void stop(QueuePair& qp) {
+  qp.completer.timeout_at = kNever;
+  qp.completer.early_at = kNever;
+  qp.requester.wait_until = Instant{};
 }
 
 }  // namespace
@@ -30,20 +36,23 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
       services.notifications.push_back(&cq);
       return;
     case CompletionQueue::Pushed::overrun:
+      // IBA 11.6.3.1.2: the queue is in error, and everybody who completes into it.
       ++services.counters.cq_overruns;
-      enter_error(services, qp);
+      if (cq.fail()) services.events.push_back({.kind = EventKind::cq_error, .cq = &cq});
+      enter_error(services, qp, EventKind::qp_fatal);
       return;
   }
 }
 
 void complete_send(Services& services, QueuePair& qp, CompletionStatus status) {
   const SendWqe& wqe = qp.sq.at(qp.sq.head());
-  const Completion done{.wr_id = wqe.wr_id,
+  const bool ok = status == CompletionStatus::success;
+  const Completion done{.wr_id = wqe.request.wr_id,
                         .status = status,
-                        .kind = kind_of(wqe.kind),
-                        .byte_count = status == CompletionStatus::success ? wqe.length : 0,
+                        .kind = wqe.info().completion,
+                        .byte_count = ok ? wqe.length : 0,
                         .qpn = qp.qpn};
-  const bool wanted = wqe.signaled || status != CompletionStatus::success;
+  const bool wanted = wqe.request.signaled || !ok;
   qp.sq.retire();  // from here on a post may take its place
   if (wanted) complete(services, qp, *qp.send_cq, done);
 }
@@ -51,27 +60,34 @@ void complete_send(Services& services, QueuePair& qp, CompletionStatus status) {
 void fail_send(Services& services, QueuePair& qp, CompletionStatus status) {
   ++services.counters.send_err;
   if (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, status);
-  enter_error(services, qp);
-}
-
-void enter_error(Services& services, QueuePair& qp) {
-  if (qp.state.exchange(QpState::error) == QpState::error) return;
-  qp.completer.timeout_at = kNever;
-  qp.completer.early_at = kNever;
-  qp.requester.wait_until = Instant{};
+  if (qp.reliable()) {
+    enter_error(services, qp);
+    return;
+  }
+  // Receiving goes on.
+  if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
+  qp.state.store(QpState::sqe);
+  stop(qp);
   flush(services, qp);
 }
 
-void flush(Services& services, QueuePair& qp) {
-  while (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, CompletionStatus::flushed);
-  while (!qp.rq.empty()) {
-    const Completion flushed{.wr_id = qp.rq.front().wr_id,
-                             .status = CompletionStatus::flushed,
-                             .kind = CompletionKind::receive,
-                             .qpn = qp.qpn};
-    qp.rq.pop();
-    complete(services, qp, *qp.receive_cq, flushed);
+void enter_error(Services& services, QueuePair& qp, std::optional<EventKind> why) {
+  if (qp.state.exchange(QpState::error) == QpState::error) return;
+  if (why) services.events.push_back({.kind = *why, .qp = &qp});
+  stop(qp);
+  flush(services, qp);
+  // IBA 11.6.3.1.4: receives that a shared queue handed out are through.
+  if (qp.srq != nullptr) {
+    services.events.push_back({.kind = EventKind::last_wqe_reached, .qp = &qp});
   }
+}
+
+void flush(Services& services, QueuePair& qp) {
+  flush_sends(services, qp);
+  qp.requester.wqe = qp.sq.head();
+  qp.requester.packet = 0;
+  qp.requester.fault.reset();
+  if (qp.state.load(std::memory_order_relaxed) == QpState::error) flush_receives(services, qp);
 }
 
 bool resolve(const KeyTable& keys, PdId pd, std::span<const Sge> sges, std::uint32_t offset,
@@ -85,8 +101,8 @@ bool resolve(const KeyTable& keys, PdId pd, std::span<const Sge> sges, std::uint
     }
     const std::uint32_t bytes = std::min(length, s.length - offset);
     const MemoryRegion* region = keys.find(s.lkey);
-    const bool granted = region != nullptr && region->pd == pd &&
-                         (region->access & access) == access &&
+    const bool granted = region != nullptr && region->type == MemoryRegion::Type::region &&
+                         region->pd == pd && (region->access & access) == access &&
                          region->contains(s.address, s.length);
     if (!granted) return false;
     out.push_back({region->translate(s.address + offset), bytes});

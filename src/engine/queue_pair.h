@@ -7,55 +7,66 @@
 //                     |                                                |
 //   SendQueue --> Requester --frames-->            --packets--> Responder --> ReceiveQueue
 //                     ^  go back                                       |
-//                 Completer  <--packets--         <--frames-- acknowledgements, READ responses
+//                 Completer  <--packets--         <--frames-- acknowledgements, responses
 //                     |                                                |
 //                 send CQ                                         receive CQ
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "base/time.h"
 #include "engine/attributes.h"
 #include "engine/completer.h"
 #include "engine/completion_queue.h"
-#include "engine/counters.h"
 #include "engine/doorbell.h"
 #include "engine/memory.h"
 #include "engine/receive_queue.h"
 #include "engine/requester.h"
 #include "engine/responder.h"
 #include "engine/send_queue.h"
+#include "engine/services.h"
+#include "engine/shared_receive_queue.h"
 
 namespace verbena::engine {
 
 struct QpInit {
   PdId pd{};
-  CompletionQueue* send_cq = nullptr;
-  CompletionQueue* receive_cq = nullptr;
+  CompletionQueue* send_cq = nullptr;     // not of XRC_RECV
+  CompletionQueue* receive_cq = nullptr;  // not of XRC
   std::uint32_t max_send = 0;
   std::uint32_t max_receive = 0;
   std::uint32_t max_send_sge = 0;
   std::uint32_t max_receive_sge = 0;
   std::uint32_t max_inline = 0;
   bool signal_all = false;
+  QpType type = QpType::rc;
+  SharedReceiveQueue* srq = nullptr;
+  void* cookie = nullptr;
 };
 
 struct QueuePair {
   QueuePair(Qpn number, const QpInit& init)
       : qpn{number},
+        type{init.type},
         pd{init.pd},
         send_cq{init.send_cq},
         receive_cq{init.receive_cq},
+        srq{init.srq},
         signal_all{init.signal_all},
+        cookie{init.cookie},
         sq{init.max_send, init.max_send_sge, init.max_inline},
         rq{init.max_receive, init.max_receive_sge} {}
 
   const Qpn qpn;
+  const QpType type;
   const PdId pd;
   CompletionQueue* const send_cq;
   CompletionQueue* const receive_cq;
+  SharedReceiveQueue* const srq;  // instead of rq
   const bool signal_all;
+  void* const cookie;
 
   std::atomic<QpState> state{QpState::reset};  // posting threads look at it
   QpAttributes attributes;
@@ -70,15 +81,23 @@ struct QueuePair {
   Doorbell doorbell;
   bool runnable = false;
   Instant timer_set = kNever;  // the earliest entry in the RNIC's timer queue
-};
 
-/// What the handlers need of the RNIC.
-struct Services {
-  const KeyTable& keys;
-  Dma& dma;
-  Counters counters;
-  std::vector<CompletionQueue*> notifications;
-  std::vector<Segment> segments;  // scratch of resolve()
+  [[nodiscard]] packet::Service service() const {
+    switch (type) {
+      case QpType::rc:
+        return packet::Service::rc;
+      case QpType::uc:
+        return packet::Service::uc;
+      case QpType::ud:
+        return packet::Service::ud;
+      case QpType::xrc_send:
+      case QpType::xrc_receive:
+        return packet::Service::xrc;
+    }
+    return packet::Service::rc;
+  }
+  /// The peer acknowledges.
+  [[nodiscard]] bool reliable() const { return type != QpType::uc && type != QpType::ud; }
 };
 
 /// Puts a completion into its queue. A queue that overruns takes its queue pair down with it.
@@ -87,19 +106,15 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
 /// Ends the oldest send request: a completion if it asked for one or `status` is an error.
 void complete_send(Services& services, QueuePair& qp, CompletionStatus status);
 
-/// Ends the oldest send request with an error, then the queue pair (IBA 10.3.1, class "fatal").
+/// Ends the oldest send request with an error, and with it the queue pair (RC, XRC) or its send
+/// queue (UC, UD: to SQE) (IBA 10.3.1.7).
 void fail_send(Services& services, QueuePair& qp, CompletionStatus status);
 
-/// To ERR: whatever is posted completes as flushed, in order.
-void enter_error(Services& services, QueuePair& qp);
+/// To ERR: whatever is posted completes as flushed, in order. `why` is told to the program
+/// where no completion does.
+void enter_error(Services& services, QueuePair& qp, std::optional<EventKind> why = {});
 
-/// In ERR: completes what was posted since.
+/// In ERR and SQE: completes what was posted since.
 void flush(Services& services, QueuePair& qp);
-
-/// The address ranges of bytes [offset, offset + length) of a gather list. False: a key is
-/// wrong, the range is outside its region, or `access` isn't granted (IBA 10.6.3).
-[[nodiscard]] bool resolve(const KeyTable& keys, PdId pd, std::span<const Sge> sges,
-                           std::uint32_t offset, std::uint32_t length, unsigned access,
-                           std::vector<Segment>& out);
 
 }  // namespace verbena::engine

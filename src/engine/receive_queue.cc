@@ -26,4 +26,15 @@ PostResult ReceiveQueue::post(const ReceiveRequest& r) {
   return PostResult::posted;
 }
 
+void ReceiveQueue::take(TakenReceive& into) {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const std::size_t at = head % wqes_.size();
+  const Sge* first = sges_.data() + at * max_sge_;
+  into.taken = true;
+  into.wr_id = wqes_[at].wr_id;
+  into.length = wqes_[at].length;
+  into.sges.assign(first, first + wqes_[at].sge_count);
+  head_.store(head + 1, std::memory_order_release);
+}
+
 }  // namespace verbena::engine

@@ -10,15 +10,18 @@
 
 namespace verbena::engine {
 
-/// Receives in the order of posting. Threads of the program post, the responder takes.
+/// A receive that was taken from its queue and is being filled.
+struct TakenReceive {
+  bool taken = false;
+  std::uint64_t wr_id = 0;
+  std::uint32_t length = 0;
+  std::vector<Sge> sges{};
+};
+
+/// Receives in the order of posting, of one queue pair or shared by several. Threads of the
+/// program post, the engine takes.
 class ReceiveQueue {
  public:
-  struct Wqe {
-    std::uint64_t wr_id = 0;
-    std::uint32_t length = 0;
-    std::uint32_t sge_count = 0;
-  };
-
   ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge);
 
   [[nodiscard]] std::uint32_t depth() const { return static_cast<std::uint32_t>(wqes_.size()); }
@@ -27,22 +30,22 @@ class ReceiveQueue {
   /// Any thread. The caller has checked the state.
   [[nodiscard]] PostResult post(const ReceiveRequest& request);
 
-  // The engine only. front() and sges() need !empty().
+  // The engine only.
 
-  [[nodiscard]] bool empty() const {
-    return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire);
+  [[nodiscard]] std::uint64_t size() const {
+    return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_relaxed);
   }
-  [[nodiscard]] const Wqe& front() const { return wqes_[slot()]; }
-  [[nodiscard]] std::span<const Sge> sges() const {
-    return {sges_.data() + slot() * max_sge_, front().sge_count};
-  }
-  void pop() { head_.store(head_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
+  [[nodiscard]] bool empty() const { return size() == 0; }
+  /// Needs !empty().
+  void take(TakenReceive& into);
   void clear() { head_.store(tail_.load(std::memory_order_acquire), std::memory_order_release); }
 
  private:
-  [[nodiscard]] std::size_t slot() const {
-    return head_.load(std::memory_order_relaxed) % wqes_.size();
-  }
+  struct Wqe {
+    std::uint64_t wr_id = 0;
+    std::uint32_t length = 0;
+    std::uint32_t sge_count = 0;
+  };
 
   std::vector<Wqe> wqes_;
   std::vector<Sge> sges_;  // max_sge_ for each

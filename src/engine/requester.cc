@@ -1,54 +1,40 @@
 #include "engine/requester.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "engine/queue_pair.h"
+#include "engine/window_binding.h"
 #include "packet/packet.h"
 
 namespace verbena::engine {
 
 namespace {
 
-using packet::Opcode;
+using packet::Kind;
 
-Opcode opcode_of(SendKind kind, bool first, bool last) {
-  using enum Opcode;
-  switch (kind) {
-    case SendKind::send:
-      return first ? (last ? rc_send_only : rc_send_first) : (last ? rc_send_last : rc_send_middle);
-    case SendKind::send_immediate:
-      return first ? (last ? rc_send_only_imm : rc_send_first)
-                   : (last ? rc_send_last_imm : rc_send_middle);
-    case SendKind::write:
-      return first ? (last ? rc_write_only : rc_write_first)
-                   : (last ? rc_write_last : rc_write_middle);
-    case SendKind::write_immediate:
-      return first ? (last ? rc_write_only_imm : rc_write_first)
-                   : (last ? rc_write_last_imm : rc_write_middle);
-    case SendKind::read:
-      return rc_read_request;
-  }
-  __builtin_unreachable();
+/// Packets that the window has room for.
+std::uint32_t room(const QueuePair& qp) {
+  if (!qp.reliable()) return ~0u;  // nothing comes back that could open a window
+  const auto in_flight =
+      static_cast<std::uint32_t>(distance(qp.requester.psn, qp.completer.unacked));
+  const std::uint32_t window = qp.completer.window.packets();
+  return in_flight < window ? window - in_flight : 0;
 }
 
 /// Takes the request at the cursor up. False: it has to wait.
 bool start(QueuePair& qp, SendWqe& wqe) {
   Requester& r = qp.requester;
-  // IBA 10.8.3.3: a fenced request waits for the READs before it.
-  if (wqe.fence && !r.reads.empty()) return false;
+  // IBA 10.8.3.3: a fenced request waits for the READs and atomics before it.
+  if (wqe.request.fence && !r.answered.empty()) return false;
+  // IBA 10.3.1.5: a draining queue begins nothing new.
+  if (qp.state.load(std::memory_order_relaxed) == QpState::sqd) return false;
   wqe.started = true;
   wqe.first_psn = r.psn;
-  wqe.packets = packets_of(wqe.length, qp.attributes.path_mtu);
+  wqe.packets = wqe.info().packet == Kind::none ? 0
+                : wqe.info().answered && wqe.request.kind != SendKind::read
+                    ? 1
+                    : packets_of(wqe.length, qp.attributes.path_mtu);
   return true;
-}
-
-/// Packets that the window has room for.
-std::uint32_t room(const QueuePair& qp) {
-  const auto in_flight =
-      static_cast<std::uint32_t>(distance(qp.requester.psn, qp.completer.unacked));
-  const std::uint32_t window = qp.completer.window.packets();
-  return in_flight < window ? window - in_flight : 0;
 }
 
 void advance(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets) {
@@ -64,43 +50,102 @@ void advance(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets) {
 
 enum class Step : std::uint8_t { sent, wait, sink_full };
 
-/// One READ request. A long READ is asked for in pieces of a window's size: nothing
-/// acknowledges a response, so what is asked for is what may fill our receive buffer.
-Step send_read(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
-               Instant now) {
+Step fault(QueuePair& qp, CompletionStatus status) {
+  qp.requester.fault = status;
+  return Step::wait;
+}
+
+/// The BTH that all packets of a request have, and the headers that an opcode may want.
+packet::Packet make_packet(const QueuePair& qp, const SendWqe& wqe, packet::Part part) {
+  const SendRequest& request = wqe.request;
+  packet::Packet p;
+  const auto trailer = part.last ? wqe.info().trailer : packet::Trailer::none;
+  p.bth.opcode = *packet::opcode_for(qp.service(), wqe.info().packet, part, trailer);
+  p.bth.destination = qp.type == QpType::ud ? request.destination.qpn : qp.attributes.dest_qpn;
+  p.bth.psn = qp.requester.psn;
+  p.reth = {request.remote_address, request.rkey, wqe.length};
+  p.immediate = request.immediate;
+  p.ieth = {request.invalidate};
+  p.xrceth = {request.xrc_srq};
+  return p;
+}
+
+const packet::Flow& flow_of(const QueuePair& qp, const SendWqe& wqe) {
+  return qp.type == QpType::ud ? wqe.request.destination.flow : qp.attributes.flow;
+}
+
+/// The payload of the packet at the cursor into `into`. False: memory or key is no good.
+bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::uint32_t offset,
+          std::span<std::uint8_t> into) {
+  if (into.empty()) return true;
+  if (wqe.request.inlined) {
+    const auto bytes = qp.sq.inline_bytes(qp.requester.wqe).subspan(offset, into.size());
+    std::copy(bytes.begin(), bytes.end(), into.begin());
+    return true;
+  }
+  return resolve(services.keys, qp.pd, qp.sq.sges(qp.requester.wqe), offset,
+                 static_cast<std::uint32_t>(into.size()), 0, services.segments) &&
+         services.dma.gather(services.segments, into);
+}
+
+/// Headers, `length` bytes of payload from `offset`, pad; and off.
+Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
+          packet::Packet& p, std::uint32_t offset, std::uint32_t length) {
+  p.bth.pad = packet::pad_of(length);
+  const auto out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, length));
+  if (out.empty()) return Step::sink_full;
+  const std::size_t headers = packet::header_size(p.bth.opcode);
+  if (!fill(services, qp, wqe, offset, out.subspan(headers, length))) {
+    return fault(qp, CompletionStatus::local_protection_error);  // the room is not committed
+  }
+  packet::encode_headers(p, out);
+  std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
+            std::uint8_t{0});
+  sink.commit();
+  ++services.counters.sent_pkts;
+  return Step::sent;
+}
+
+/// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:
+/// nothing acknowledges a response, so what is asked for is what may fill our receive buffer.
+Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
+                   Instant now) {
   Requester& r = qp.requester;
   const QpAttributes& a = qp.attributes;
-  if (a.max_rd_atomic == 0) {
-    r.fault = CompletionStatus::local_qp_error;
-    return Step::wait;
-  }
-  if (r.reads.size() >= a.max_rd_atomic) return Step::wait;
+  const SendRequest& request = wqe.request;
+  if (a.max_rd_atomic == 0) return fault(qp, CompletionStatus::local_qp_error);
+  if (r.answered.size() >= a.max_rd_atomic) return Step::wait;
   const std::uint32_t left = wqe.packets - r.packet;
   const std::uint32_t window = qp.completer.window.packets();
   const std::uint32_t piece = std::min(left, room(qp));
   // Pieces that are too small waste a round trip each.
   if (piece < left && piece < std::max(window / 4, 1u)) return Step::wait;
 
-  const std::uint32_t offset = r.packet * a.path_mtu;
-  const std::uint32_t length = std::min(piece * a.path_mtu, wqe.length - offset);
-  if (!resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), offset, length, Access::kLocalWrite,
-               services.segments)) {
-    r.fault = CompletionStatus::local_protection_error;
-    return Step::wait;
-  }
-
-  packet::Packet p;
-  p.bth.opcode = Opcode::rc_read_request;
-  p.bth.destination = a.dest_qpn;
-  p.bth.psn = r.psn;
+  packet::Packet p = make_packet(qp, wqe, {.first = true, .last = true});
   p.bth.ack_request = true;
-  p.reth = {wqe.remote_address + offset, wqe.rkey, length};
-  const auto out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, 0));
-  if (out.empty()) return Step::sink_full;
-  packet::encode_headers(p, out);
-  sink.commit();
-
-  r.reads.push_back(r.psn + (piece - 1));
+  const std::uint32_t offset = r.packet * a.path_mtu;
+  std::uint32_t payload = 0;
+  if (request.kind == SendKind::flush) {
+    p.feth = request.flush;
+    p.reth.length = request.flush_length;
+  } else if (request.kind == SendKind::atomic_write) {
+    payload = wqe.length;
+  } else {
+    const std::uint32_t length =
+        request.kind == SendKind::read ? std::min(piece * a.path_mtu, wqe.length - offset) : 8;
+    p.reth.address += offset;
+    p.reth.length = length;
+    p.atomic_eth = {request.remote_address, request.rkey, request.atomic.swap_or_add,
+                    request.atomic.compare};
+    // Where the answer will go must be good before it is asked for.
+    if (!resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), offset, length, Access::kLocalWrite,
+                 services.segments)) {
+      return fault(qp, CompletionStatus::local_protection_error);
+    }
+  }
+  const Step step = emit(services, qp, sink, wqe, p, 0, payload);
+  if (step != Step::sent) return step;
+  r.answered.push_back(r.psn + (piece - 1));
   r.since_ack_request = 0;
   const Psn asked = r.psn;
   advance(qp, wqe, piece);
@@ -113,45 +158,48 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
                Instant now) {
   Requester& r = qp.requester;
   const QpAttributes& a = qp.attributes;
+  if (qp.type == QpType::ud && wqe.packets > 1) {
+    return fault(qp, CompletionStatus::local_length_error);  // C9-171: one packet, one message
+  }
   const std::uint32_t offset = r.packet * a.path_mtu;
   const std::uint32_t length = std::min<std::uint32_t>(a.path_mtu, wqe.length - offset);
-  const bool first = r.packet == 0;
-  const bool last = r.packet + 1 == wqe.packets;
-  const bool window_closes = room(qp) == 1;
+  const packet::Part part{.first = r.packet == 0, .last = r.packet + 1 == wqe.packets};
 
-  packet::Packet p;
-  p.bth.opcode = opcode_of(wqe.kind, first, last);
-  p.bth.solicited = wqe.solicited && last;
-  p.bth.pad = packet::pad_of(length);
-  p.bth.destination = a.dest_qpn;
-  p.bth.psn = r.psn;
-  p.bth.ack_request = last || window_closes ||
-                      ++r.since_ack_request >= std::max(qp.completer.window.packets() / 4, 1u);
-  p.reth = {wqe.remote_address, wqe.rkey, wqe.length};
-  p.immediate = wqe.immediate;
-
-  const auto out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
-  if (out.empty()) return Step::sink_full;
-  const std::size_t headers = packet::header_size(p.bth.opcode);
-  const auto payload = out.subspan(headers, length);
-  if (wqe.inlined) {
-    const auto bytes = qp.sq.inline_bytes(r.wqe).subspan(offset, length);
-    std::copy(bytes.begin(), bytes.end(), payload.begin());
-  } else if (length > 0 && (!resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), offset, length, 0,
-                                     services.segments) ||
-                            !services.dma.gather(services.segments, payload))) {
-    r.fault = CompletionStatus::local_protection_error;
-    return Step::wait;  // the room is not committed
+  packet::Packet p = make_packet(qp, wqe, part);
+  p.bth.solicited = wqe.request.solicited && part.last;
+  if (qp.reliable()) {
+    const bool window_closes = room(qp) == 1;
+    p.bth.ack_request = part.last || window_closes ||
+                        r.since_ack_request + 1 >= std::max(qp.completer.window.packets() / 4, 1u);
   }
-  packet::encode_headers(p, out);
-  std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
-            std::uint8_t{0});
-  sink.commit();
-
-  if (p.bth.ack_request) r.since_ack_request = 0;
+  if (qp.type == QpType::ud) {
+    const std::uint32_t qkey = wqe.request.destination.qkey;
+    p.deth = {(qkey & 0x8000'0000u) != 0 ? a.qkey : qkey, qp.qpn};
+  }
+  const Step step = emit(services, qp, sink, wqe, p, offset, length);
+  if (step != Step::sent) return step;
+  r.since_ack_request = p.bth.ack_request ? 0 : r.since_ack_request + 1;
   const Psn sent = r.psn;
   advance(qp, wqe, 1);
-  note_sent(qp, sent, now);
+  if (qp.reliable()) {
+    note_sent(qp, sent, now);
+  } else {
+    note_gone(services, qp);
+  }
+  return Step::sent;
+}
+
+/// Binding and invalidating: in order with the other requests, but without the peer.
+Step do_locally(Services& services, QueuePair& qp, SendWqe& wqe) {
+  if (!wqe.done) {  // it is, when the cursor went back over it
+    const CompletionStatus status = wqe.request.kind == SendKind::bind_window
+                                        ? bind_window(services, qp, wqe.request.binding)
+                                        : invalidate_locally(services, qp, wqe.request.invalidate);
+    if (status != CompletionStatus::success) return fault(qp, status);
+    wqe.done = true;
+  }
+  advance(qp, wqe, 0);
+  note_gone(services, qp);
   return Step::sent;
 }
 
@@ -160,13 +208,13 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
 Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sink, unsigned budget,
                        Instant now) {
   Requester& r = qp.requester;
-  if (qp.state.load(std::memory_order_relaxed) != QpState::rts || now < r.wait_until) {
-    return Sent::all;
-  }
+  const QpState state = qp.state.load(std::memory_order_relaxed);
+  if ((state != QpState::rts && state != QpState::sqd) || now < r.wait_until) return Sent::all;
+
   for (unsigned sent = 0; r.wqe != qp.sq.tail(); ++sent) {
     if (r.fault) {
       // Requests before the faulty one complete first.
-      if (qp.completer.unacked == r.psn) fail_send(services, qp, *r.fault);
+      if (qp.sq.head() == r.wqe && qp.completer.unacked == r.psn) fail_send(services, qp, *r.fault);
       return Sent::all;
     }
     if (room(qp) == 0) return Sent::all;
@@ -174,10 +222,10 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
 
     SendWqe& wqe = qp.sq.at(r.wqe);
     if (!wqe.started && !start(qp, wqe)) return Sent::all;
-    const Step step = wqe.is_read() ? send_read(services, qp, sink, wqe, now)
-                                    : send_data(services, qp, sink, wqe, now);
+    const Step step = wqe.packets == 0      ? do_locally(services, qp, wqe)
+                      : wqe.info().answered ? send_answered(services, qp, sink, wqe, now)
+                                            : send_data(services, qp, sink, wqe, now);
     if (step == Step::sink_full) return Sent::sink_full;
-    if (step == Step::sent) ++services.counters.sent_pkts;
     if (step == Step::wait && !r.fault) return Sent::all;
   }
   return Sent::all;
@@ -188,7 +236,8 @@ void move_cursor(QueuePair& qp, Psn psn) {
   r.wqe = qp.sq.head();
   while (r.wqe != qp.sq.tail()) {
     const SendWqe& wqe = qp.sq.at(r.wqe);
-    if (!wqe.started || distance(psn, wqe.last_psn()) <= 0) break;
+    const bool behind = wqe.packets == 0 ? wqe.done : distance(psn, wqe.end_psn()) >= 0;
+    if (!wqe.started || !behind) break;
     ++r.wqe;
   }
   const bool inside = r.wqe != qp.sq.tail() && qp.sq.at(r.wqe).started;
@@ -196,7 +245,11 @@ void move_cursor(QueuePair& qp, Psn psn) {
   r.psn = psn;
   r.since_ack_request = 0;
   r.fault.reset();
-  while (!r.reads.empty() && distance(r.reads.back(), psn) >= 0) r.reads.pop_back();
+  while (!r.answered.empty() && distance(r.answered.back(), psn) >= 0) r.answered.pop_back();
+}
+
+bool drained(QueuePair& qp) {
+  return qp.completer.unacked == qp.requester.end && qp.requester.packet == 0;
 }
 
 }  // namespace verbena::engine

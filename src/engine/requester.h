@@ -24,7 +24,7 @@ struct Requester {
 
   Psn end{};  // one past the highest PSN that ever left
   std::uint32_t since_ack_request = 0;
-  std::deque<Psn> reads;                  // last PSN of each READ request that is outstanding
+  std::deque<Psn> answered;  // last PSN of each outstanding request that has a response of its own
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
 };
@@ -38,6 +38,9 @@ enum class Sent : std::uint8_t { all, more, sink_full };
 /// The next packet to leave is `psn`: on a loss (back), or because all before it is
 /// acknowledged (forth).
 void move_cursor(QueuePair& qp, Psn psn);
+
+/// Everything that was begun is complete (SQD waits for that).
+[[nodiscard]] bool drained(QueuePair& qp);
 
 /// Goes on after an RNR NAK if its time has come.
 inline void end_wait(Requester& r, Instant now) {

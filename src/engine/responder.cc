@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 
+#include "engine/placement.h"
 #include "engine/queue_pair.h"
+#include "engine/window_binding.h"
 
 namespace verbena::engine {
 
@@ -17,35 +19,62 @@ using packet::Syndrome;
 /// What a check found: nothing, or the answer that refuses the request.
 using Refusal = std::optional<Syndrome>;
 
+constexpr Syndrome kInvalid = Syndrome::nak(NakCode::invalid_request);
+constexpr Syndrome kNoAccess = Syndrome::nak(NakCode::remote_access_error);
+
+bool is_atomic(Kind k) { return k == Kind::compare_swap || k == Kind::fetch_add; }
+
+/// Requests that get a response of their own.
+bool is_answered(Kind k) {
+  return k == Kind::read_request || is_atomic(k) || k == Kind::flush || k == Kind::atomic_write;
+}
+
 bool takes_receive(const Packet& p) {
   return (p.info().kind == Kind::send && p.info().first) ||
          (p.info().kind == Kind::write && p.info().immediate);
+}
+
+/// What the queue pair, and the region, must grant.
+unsigned access_for(const Packet& p) {
+  switch (p.info().kind) {
+    case Kind::write:
+    case Kind::atomic_write:
+      return Access::kRemoteWrite;
+    case Kind::read_request:
+      return Access::kRemoteRead;
+    case Kind::compare_swap:
+    case Kind::fetch_add:
+      return Access::kRemoteAtomic;
+    case Kind::flush:
+      return (p.feth.global_visibility ? Access::kFlushGlobal : 0) |
+             (p.feth.persistence ? Access::kFlushPersistent : 0);
+    default:
+      return 0;
+  }
 }
 
 /// C9-72 ff.: FIRST or ONLY begins a message, MIDDLE and LAST continue the same kind.
 Refusal check_order(const Responder& r, const Packet& p) {
   const bool between = r.message == Kind::none;
   const bool fits = p.info().first ? between : r.message == p.info().kind;
-  return fits ? Refusal{} : Syndrome::nak(NakCode::invalid_request);
+  return fits ? Refusal{} : kInvalid;
 }
 
-/// C9-81: the queue pair must permit the operation.
+/// C9-81: the queue pair must permit the operation. Flushing goes by the region alone.
 Refusal check_permitted(const QueuePair& qp, const Packet& p) {
-  // SEND with invalidate: no window or region can be invalidated from afar yet.
-  if (p.info().ieth) return Syndrome::nak(NakCode::invalid_request);
-  const unsigned access = qp.attributes.access;
-  const bool permitted = p.info().kind == Kind::write ? (access & Access::kRemoteWrite) != 0
-                         : p.info().kind == Kind::read_request ? (access & Access::kRemoteRead) != 0
-                                                               : true;
-  return permitted ? Refusal{} : Syndrome::nak(NakCode::invalid_request);
+  if (p.info().kind == Kind::flush) return {};
+  const unsigned needed = access_for(p);
+  return (qp.attributes.access & needed) == needed ? Refusal{} : kInvalid;
 }
 
-/// C9-86, C9-90: a receive, or room for one more READ.
-Refusal check_resources(const QueuePair& qp, const Packet& p) {
-  if (takes_receive(p) && qp.rq.empty()) return Syndrome::rnr_nak(qp.attributes.min_rnr_timer);
-  if (p.info().kind == Kind::read_request &&
-      qp.responder.reads.size() >= qp.attributes.max_dest_rd_atomic) {
-    return Syndrome::nak(NakCode::invalid_request);
+/// C9-86, C9-90: a receive, or room for one more response.
+Refusal check_resources(Services& services, QueuePair& qp, const Packet& p) {
+  if (takes_receive(p) && !take_receive(services, qp)) {
+    return Syndrome::rnr_nak(qp.attributes.min_rnr_timer);
+  }
+  if (is_answered(p.info().kind) &&
+      qp.responder.responses.size() >= qp.attributes.max_dest_rd_atomic) {
+    return kInvalid;
   }
   return {};
 }
@@ -57,102 +86,88 @@ Refusal check_length(const QueuePair& qp, const Packet& p) {
   const auto size = static_cast<std::uint32_t>(p.payload.size());
   const std::uint32_t mtu = qp.attributes.path_mtu;
   const auto& info = p.info();
-  const auto wrong = Syndrome::nak(NakCode::invalid_request);
 
-  if (info.reth && p.reth.length > kMaxMessage) return wrong;
-  if (info.kind == Kind::read_request) return size == 0 ? Refusal{} : wrong;
+  if (info.reth && p.reth.length > kMaxMessage) return kInvalid;
+  if (info.kind == Kind::atomic_write)
+    return size == 8 && p.reth.length == 8 ? Refusal{} : kInvalid;
+  if (is_answered(info.kind)) return size == 0 ? Refusal{} : kInvalid;
   if (size > mtu || (!info.last && size != mtu) || (info.last && !info.first && size == 0)) {
-    return wrong;
+    return kInvalid;
   }
   if (info.kind == Kind::write) {
     const packet::Reth& reth = info.first ? p.reth : r.target;
     const std::uint32_t left = reth.length - (info.first ? 0 : r.received);
-    if (info.last ? size != left : size >= left) return wrong;
+    if (info.last ? size != left : size >= left) return kInvalid;
   }
   return {};
 }
 
-/// C9-104, C9-112: key, domain, access and bounds, before a byte moves. `bytes` of 0 asks for
-/// nothing (C9-88).
-Refusal check_region(const Services& services, const QueuePair& qp, Key rkey, std::uint64_t address,
-                     std::uint32_t bytes, unsigned access) {
-  if (bytes == 0) return {};
-  const MemoryRegion* region = services.keys.find(rkey);
-  const bool granted = region != nullptr && region->pd == qp.pd && (region->access & access) != 0 &&
-                       region->contains(address, bytes);
-  return granted ? Refusal{} : Syndrome::nak(NakCode::remote_access_error);
+Refusal check_range(const Services& services, const QueuePair& qp, const packet::Reth& reth,
+                    unsigned access) {
+  if (reth.length == 0) return {};  // C9-88: nothing is touched, so nothing is checked
+  const bool granted =
+      remote_region(services, qp, reth.rkey, reth.address, reth.length, access) != nullptr;
+  return granted ? Refusal{} : kNoAccess;
 }
 
+/// C9-104, C9-112: key, domain, access and bounds, before a byte moves.
 Refusal check_memory(const Services& services, const QueuePair& qp, const Packet& p) {
-  const Responder& r = qp.responder;
+  const unsigned access = access_for(p);
   switch (p.info().kind) {
     case Kind::read_request:
-      return check_region(services, qp, p.reth.rkey, p.reth.address, p.reth.length,
-                          Access::kRemoteRead);
-    case Kind::write: {
+      return check_range(services, qp, p.reth, access);
+    case Kind::write:
       // The region may be gone since the first packet: look again at each.
-      const packet::Reth& target = p.info().first ? p.reth : r.target;
-      return check_region(services, qp, target.rkey, target.address, target.length,
-                          Access::kRemoteWrite);
-    }
+      return check_range(services, qp, p.info().first ? p.reth : qp.responder.target, access);
+    case Kind::compare_swap:
+    case Kind::fetch_add:
+      // C9-215: the word is aligned.
+      if (p.atomic_eth.address % 8 != 0) return kInvalid;
+      return check_range(services, qp, {p.atomic_eth.address, p.atomic_eth.rkey, 8}, access);
+    case Kind::atomic_write:
+      if (p.reth.address % 8 != 0) return kInvalid;
+      return check_range(services, qp, p.reth, access);
+    case Kind::flush:
+      if (p.feth.selectivity == packet::Selectivity::range) {
+        return check_range(services, qp, p.reth, access);
+      }
+      // The whole region: the address is not looked at.
+      if (const MemoryRegion* region = services.keys.find(p.reth.rkey)) {
+        return check_range(services, qp, {region->iova, p.reth.rkey, 1}, access);
+      }
+      return kNoAccess;
     default:
       return {};
   }
 }
 
-/// Ends the receive at the head of the queue with an error, and the queue pair.
-void fail_receive(Services& services, QueuePair& qp, CompletionStatus status, NakCode nak) {
-  const Completion failed{.wr_id = qp.rq.front().wr_id,
-                          .status = status,
-                          .kind = CompletionKind::receive,
-                          .qpn = qp.qpn};
-  qp.rq.pop();
-  qp.responder.answer = Syndrome::nak(nak);
-  complete(services, qp, *qp.receive_cq, failed);
-  enter_error(services, qp);
+/// Refuses the request that is expected, and ends the queue pair.
+void refuse(Services& services, QueuePair& qp, Syndrome syndrome) {
+  qp.responder.answer = syndrome;
+  enter_error(services, qp,
+              syndrome.nak_code() == NakCode::remote_access_error ? EventKind::qp_access_error
+                                                                  : EventKind::qp_request_error);
 }
 
-bool place_send(Services& services, QueuePair& qp, const Packet& p) {
-  const auto size = static_cast<std::uint32_t>(p.payload.size());
-  const std::uint32_t offset = qp.responder.received;
-  if (size > qp.rq.front().length - std::min(offset, qp.rq.front().length)) {
-    fail_receive(services, qp, CompletionStatus::local_length_error, NakCode::invalid_request);
-    return false;
+bool execute_send(Services& services, QueuePair& qp, const Packet& p) {
+  switch (place_send(services, qp, p.payload, qp.responder.received)) {
+    case Placed::yes:
+      break;
+    case Placed::too_long:
+      fail_receive(services, qp, CompletionStatus::local_length_error);
+      refuse(services, qp, kInvalid);
+      return false;
+    case Placed::fault:
+      qp.responder.answer = Syndrome::nak(NakCode::remote_operational_error);
+      fail_receive(services, qp, CompletionStatus::local_protection_error);
+      enter_error(services, qp);
+      return false;
   }
-  if (size > 0 && (!resolve(services.keys, qp.pd, qp.rq.sges(), offset, size, Access::kLocalWrite,
-                            services.segments) ||
-                   !services.dma.scatter(p.payload, services.segments))) {
-    fail_receive(services, qp, CompletionStatus::local_protection_error,
-                 NakCode::remote_operational_error);
+  if (p.info().ieth && !invalidate_remotely(services, qp, p.ieth.rkey)) {
+    refuse(services, qp, kNoAccess);
     return false;
   }
   return true;
-}
-
-bool place_write(Services& services, QueuePair& qp, const Packet& p) {
-  if (p.payload.empty()) return true;
-  const Responder& r = qp.responder;
-  const MemoryRegion* region = services.keys.find(r.target.rkey);
-  const std::array where{
-      Segment{region->translate(r.target.address + r.received), p.payload.size()}};
-  if (services.dma.scatter(p.payload, where)) return true;
-  qp.responder.answer = Syndrome::nak(NakCode::remote_access_error);
-  enter_error(services, qp);
-  return false;
-}
-
-void complete_receive(Services& services, QueuePair& qp, const Packet& p) {
-  const Completion done{.wr_id = qp.rq.front().wr_id,
-                        .kind = p.info().kind == Kind::send
-                                    ? CompletionKind::receive
-                                    : CompletionKind::receive_write_immediate,
-                        .has_immediate = p.info().immediate,
-                        .solicited = p.bth.solicited,
-                        .immediate = p.immediate,
-                        .byte_count = qp.responder.received,
-                        .qpn = qp.qpn};
-  qp.rq.pop();
-  complete(services, qp, *qp.receive_cq, done);
 }
 
 void execute_data(Services& services, QueuePair& qp, const Packet& p) {
@@ -162,7 +177,10 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
     r.received = 0;
     r.target = p.reth;
   }
-  if (!(info.kind == Kind::send ? place_send(services, qp, p) : place_write(services, qp, p))) {
+  if (info.kind == Kind::send) {
+    if (!execute_send(services, qp, p)) return;
+  } else if (!place_write(services, qp, p.payload)) {
+    refuse(services, qp, kNoAccess);
     return;
   }
   r.received += static_cast<std::uint32_t>(p.payload.size());
@@ -176,29 +194,77 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
   if (p.bth.ack_request || r.answer) r.answer = Syndrome::ack();
 }
 
-void execute_read(QueuePair& qp, const Packet& p) {
+/// READ, atomics, FLUSH, ATOMIC_WRITE: each is answered by a response.
+void execute_answered(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;
-  r.expected = r.expected + packets_of(p.reth.length, qp.attributes.path_mtu);
+  Response response{.to = p.info().kind, .psn = p.bth.psn, .source = p.reth};
+  std::uint32_t psns = 1;
+  if (p.info().kind == Kind::read_request) {
+    psns = packets_of(p.reth.length, qp.attributes.path_mtu);
+  } else if (is_atomic(p.info().kind)) {
+    const packet::AtomicEth& a = p.atomic_eth;
+    const std::uint64_t word = services.keys.find(a.rkey)->translate(a.address);
+    const auto original = p.info().kind == Kind::compare_swap
+                              ? services.dma.compare_swap(word, a.compare, a.swap_or_add)
+                              : services.dma.fetch_add(word, a.swap_or_add);
+    if (!original) {
+      refuse(services, qp, kNoAccess);
+      return;
+    }
+    response.original = *original;
+    r.atomics.push_back({p.bth.psn, *original});
+    if (r.atomics.size() > qp.attributes.max_dest_rd_atomic) r.atomics.pop_front();
+  } else if (p.info().kind == Kind::atomic_write) {
+    std::uint64_t value = 0;
+    std::copy(p.payload.begin(), p.payload.end(), reinterpret_cast<std::uint8_t*>(&value));
+    if (!services.dma.store(services.keys.find(p.reth.rkey)->translate(p.reth.address), value)) {
+      refuse(services, qp, kNoAccess);
+      return;
+    }
+  }
+  // FLUSH: what arrived was placed by coherent CPU stores, so there is nothing left to flush.
+  r.expected = r.expected + psns;
   r.msn = (r.msn + 1) & Psn::kMask;
+  response.msn = r.msn;
   r.answer.reset();  // the response acknowledges all before it
-  r.reads.push_back({p.bth.psn, p.reth.address, p.reth.rkey, p.reth.length, 0, r.msn});
+  r.responses.push_back(response);
 }
 
-/// C9-105 ff.: what was executed is acknowledged again; a READ is read again, from where asked.
+/// C9-105 ff.: what was executed is acknowledged again, never executed again; a READ is read
+/// again, from where asked; an atomic gets the answer that was saved.
 void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;
+  const Kind kind = p.info().kind;
   ++services.counters.duplicate_request;
-  if (p.info().kind != Kind::read_request) {
+  if (!is_answered(kind)) {
     if (!r.answer) r.answer = Syndrome::ack();
     return;
   }
-  const Psn end = p.bth.psn + packets_of(p.reth.length, qp.attributes.path_mtu);
-  if (distance(end, r.expected) > 0 || check_permitted(qp, p) || check_memory(services, qp, p)) {
-    return;  // not the READ that we have seen
+  Response response{.to = kind, .psn = p.bth.psn, .msn = r.msn, .source = p.reth};
+  if (kind == Kind::read_request) {
+    const Psn end = p.bth.psn + packets_of(p.reth.length, qp.attributes.path_mtu);
+    if (distance(end, r.expected) > 0 || check_permitted(qp, p) || check_length(qp, p) ||
+        check_memory(services, qp, p)) {
+      return;  // not the READ that we have seen
+    }
+  } else if (is_atomic(kind)) {
+    const auto saved = std::find_if(r.atomics.begin(), r.atomics.end(),
+                                    [&](const SavedAtomic& s) { return s.psn == p.bth.psn; });
+    if (saved == r.atomics.end()) return;
+    response.original = saved->original;
   }
   // The requester has gone back: it has all before this, and will ask again for what comes after.
-  r.reads.clear();
-  r.reads.push_back({p.bth.psn, p.reth.address, p.reth.rkey, p.reth.length, 0, r.msn});
+  r.responses.clear();
+  r.responses.push_back(response);
+}
+
+/// XRC: the receive queue that the request names. False: there is none such.
+bool choose_srq(const Services& services, QueuePair& qp, const Packet& p) {
+  if (qp.type != QpType::xrc_receive) return true;
+  const auto it = services.srqs.find(p.xrceth.xrcsrq);
+  if (it == services.srqs.end() || it->second->xrc_cq == nullptr) return !takes_receive(p);
+  qp.responder.xrc_srq = it->second.get();
+  return true;
 }
 
 }  // namespace
@@ -221,68 +287,73 @@ void handle_request(Services& services, QueuePair& qp, const Packet& p) {
 
   Refusal refusal = check_order(r, p);
   if (!refusal) refusal = check_permitted(qp, p);
-  if (!refusal) refusal = check_resources(qp, p);
+  if (!refusal && !choose_srq(services, qp, p)) refusal = kInvalid;
+  if (!refusal) refusal = check_resources(services, qp, p);
   if (!refusal) refusal = check_length(qp, p);
   if (!refusal) refusal = check_memory(services, qp, p);
-  if (refusal) {
+  if (refusal && refusal->type() == Syndrome::Type::rnr_nak) {
+    ++services.counters.send_rnr_err;
     r.answer = refusal;
-    if (refusal->type() == Syndrome::Type::rnr_nak) {
-      ++services.counters.send_rnr_err;
-      r.nak_sent = true;  // what follows is dropped until this request comes again
-    } else {
-      enter_error(services, qp);
-    }
+    r.nak_sent = true;  // what follows is dropped until this request comes again
+    return;
+  }
+  if (refusal) {
+    refuse(services, qp, *refusal);
     return;
   }
 
   r.nak_sent = false;
-  p.info().kind == Kind::read_request ? execute_read(qp, p) : execute_data(services, qp, p);
+  is_answered(p.info().kind) ? execute_answered(services, qp, p) : execute_data(services, qp, p);
 }
 
 namespace {
 
 enum class Step : std::uint8_t { sent, sink_full, failed };
 
-/// One packet of a READ response. Its opcode follows from the place in this response.
-Step send_read_response(Services& services, QueuePair& qp, packet::FrameSink& sink, ReadJob& job) {
-  using enum packet::Opcode;
+/// One packet of a response. A READ's opcode follows from the place in the response.
+Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, Response& response) {
   const QpAttributes& a = qp.attributes;
-  const std::uint32_t length = std::min<std::uint32_t>(a.path_mtu, job.length - job.sent);
-  const bool first = job.sent == 0;
-  const bool last = job.sent + length == job.length;
+  const bool reads = response.to == Kind::read_request;
+  const std::uint32_t whole = reads ? response.source.length : 0;
+  const std::uint32_t length = std::min<std::uint32_t>(a.path_mtu, whole - response.sent);
+  const packet::Part part{.first = response.sent == 0, .last = response.sent + length == whole};
 
   Packet p;
-  p.bth.opcode = first ? (last ? rc_read_response_only : rc_read_response_first)
-                       : (last ? rc_read_response_last : rc_read_response_middle);
+  p.bth.opcode = *packet::opcode_for(
+      qp.service(), is_atomic(response.to) ? Kind::atomic_acknowledge : Kind::read_response, part);
   p.bth.pad = packet::pad_of(length);
   p.bth.destination = a.dest_qpn;
-  p.bth.psn = job.psn;
-  p.aeth = {Syndrome::ack(), job.msn};
+  p.bth.psn = response.psn;
+  p.aeth = {Syndrome::ack(), response.msn};
+  p.atomic_ack_eth = {response.original};
 
   const std::size_t headers = packet::header_size(p.bth.opcode);
   const auto out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
   if (out.empty()) return Step::sink_full;
   if (length > 0) {
-    const std::uint64_t address = job.address + job.sent;
-    if (check_region(services, qp, job.rkey, address, length, Access::kRemoteRead)) {
-      return Step::failed;
-    }
-    const std::array from{Segment{services.keys.find(job.rkey)->translate(address), length}};
+    const std::uint64_t address = response.source.address + response.sent;
+    const MemoryRegion* region =
+        remote_region(services, qp, response.source.rkey, address, length, Access::kRemoteRead);
+    if (region == nullptr) return Step::failed;
+    const std::array from{Segment{region->translate(address), length}};
     if (!services.dma.gather(from, out.subspan(headers, length))) return Step::failed;
   }
   packet::encode_headers(p, out);
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
             std::uint8_t{0});
   sink.commit();
-  job.psn = job.psn.next();
-  job.sent += length;
+  ++services.counters.sent_pkts;
+  response.psn = response.psn.next();
+  response.sent += length;
   return Step::sent;
 }
 
-bool send_answer(QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome, Psn psn) {
+bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome,
+                 Psn psn) {
   const QpAttributes& a = qp.attributes;
   Packet p;
-  p.bth.opcode = packet::Opcode::rc_acknowledge;
+  p.bth.opcode =
+      *packet::opcode_for(qp.service(), Kind::acknowledge, {.first = true, .last = true});
   p.bth.destination = a.dest_qpn;
   p.bth.psn = psn;
   p.aeth = {syndrome, qp.responder.msn};
@@ -290,6 +361,7 @@ bool send_answer(QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome, Psn 
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
+  ++services.counters.sent_pkts;
   return true;
 }
 
@@ -298,31 +370,28 @@ bool send_answer(QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome, Psn 
 Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                         unsigned budget) {
   Responder& r = qp.responder;
-  for (unsigned sent = 0; !r.reads.empty(); ++sent) {
+  for (unsigned sent = 0; !r.responses.empty(); ++sent) {
     if (sent == budget) return Sent::more;
-    ReadJob& job = r.reads.front();
-    const Step step = send_read_response(services, qp, sink, job);
+    Response& response = r.responses.front();
+    const Step step = send_response(services, qp, sink, response);
     if (step == Step::sink_full) return Sent::sink_full;
     if (step == Step::failed) {
-      // The memory went away under the READ: the response that is missing is refused.
-      if (!send_answer(qp, sink, Syndrome::nak(NakCode::remote_access_error), job.psn)) {
-        return Sent::sink_full;
-      }
-      r.reads.clear();
+      // The memory went away under the READ: the packet that is missing is refused.
+      if (!send_answer(services, qp, sink, kNoAccess, response.psn)) return Sent::sink_full;
+      r.responses.clear();
       r.answer.reset();
-      enter_error(services, qp);
+      enter_error(services, qp, EventKind::qp_access_error);
       return Sent::all;
     }
-    ++services.counters.sent_pkts;
-    if (job.sent == job.length) r.reads.pop_front();
+    const bool done = response.to != Kind::read_request || response.sent == response.source.length;
+    if (done) r.responses.pop_front();
   }
   if (r.answer) {
     // An ACK is for the newest request that was executed, a NAK for the one that is wanted.
     const bool ack = r.answer->type() == Syndrome::Type::ack;
-    if (!send_answer(qp, sink, *r.answer, ack ? r.expected.previous() : r.expected)) {
+    if (!send_answer(services, qp, sink, *r.answer, ack ? r.expected.previous() : r.expected)) {
       return Sent::sink_full;
     }
-    ++services.counters.sent_pkts;
     r.answer.reset();
   }
   return Sent::all;

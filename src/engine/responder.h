@@ -13,6 +13,7 @@
 
 #include "base/numbers.h"
 #include "base/psn.h"
+#include "engine/receive_queue.h"
 #include "engine/requester.h"
 #include "packet/aeth.h"
 #include "packet/opcode.h"
@@ -20,34 +21,48 @@
 
 namespace verbena::engine {
 
-/// A READ that is being answered.
-struct ReadJob {
-  Psn psn{};  // of the next response
-  std::uint64_t address = 0;
-  Key rkey{};
-  std::uint32_t length = 0;
-  std::uint32_t sent = 0;
+struct SharedReceiveQueue;
+
+/// An answer that is more than an ACK.
+struct Response {
+  packet::Kind to = packet::Kind::read_request;  // the request's kind
+  Psn psn{};                                     // of the next packet
   std::uint32_t msn = 0;
+  packet::Reth source{};       // READ: what is read
+  std::uint32_t sent = 0;      // READ: bytes that have left
+  std::uint64_t original = 0;  // atomics: what the word held
+};
+
+/// An atomic that was executed: a duplicate gets the same answer.
+struct SavedAtomic {
+  Psn psn{};
+  std::uint64_t original = 0;
 };
 
 struct Responder {
   Psn expected{};
   std::uint32_t msn = 0;
   bool nak_sent = false;  // for `expected`
+  bool heard = false;     // the peer has sent something since RTR
 
   // The message that is arriving; none between messages.
   packet::Kind message = packet::Kind::none;
   std::uint32_t received = 0;
   packet::Reth target{};  // of a WRITE
+  TakenReceive receive{};
+  SharedReceiveQueue* xrc_srq = nullptr;  // where an XRC message gets its receive
 
-  // What is to be sent: READ responses in order, then the answer to everything up to now.
-  std::deque<ReadJob> reads;
-  std::optional<packet::Syndrome> answer;
+  // What is to be sent: responses in order, then the answer to everything up to now.
+  std::deque<Response> responses{};
+  std::optional<packet::Syndrome> answer{};
+
+  std::deque<SavedAtomic> atomics{};  // the newest max_dest_rd_atomic
 };
 
+/// A request to an RC or XRC queue pair.
 void handle_request(Services& services, QueuePair& qp, const packet::Packet& p);
 
-/// Sends READ responses and the answer, at most `budget` packets.
+/// Sends responses and the answer, at most `budget` packets.
 [[nodiscard]] Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                                       unsigned budget);
 

@@ -1,9 +1,14 @@
 #include "engine/rnic.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <string>
+#include <utility>
+
+#include "engine/unreliable.h"
+#include "engine/window_binding.h"
 
 namespace verbena::engine {
 
@@ -29,7 +34,13 @@ Error over_limit(const char* what, std::uint64_t asked, std::uint64_t limit) {
 
 Rnic::Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy)
     : slot_{slot},
-      services_{.keys = keys_, .dma = dma, .counters = {}, .notifications = {}, .segments = {}},
+      services_{.keys = keys_,
+                .dma = dma,
+                .srqs = srqs_,
+                .counters = {},
+                .notifications = {},
+                .events = {},
+                .segments = {}},
       entropy_{entropy} {}
 
 Rnic::~Rnic() = default;
@@ -56,11 +67,15 @@ Status Rnic::dealloc_pd(PdId pd) {
   return Ok{};
 }
 
-Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_t iova,
-                                           unsigned access) {
-  const auto domain = domains_.find(static_cast<std::uint32_t>(pd));
-  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
-  if (keys_.size() >= Limits::kMaxRegions) return Error{ENOMEM, "all memory regions are in use"};
+Key Rnic::new_key() {
+  Key key{entropy_.next()};
+  while (!keys_.is_free(key)) key = Key{entropy_.next()};
+  return key;
+}
+
+namespace {
+
+Status check_region(Segment memory, std::uint64_t iova, unsigned access) {
   // IBA 10.6.3.1: remote write and atomic need local write.
   const unsigned remote = Access::kRemoteWrite | Access::kRemoteAtomic;
   if ((access & remote) != 0 && (access & Access::kLocalWrite) == 0) {
@@ -69,10 +84,19 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
   if (iova + memory.length < iova || memory.address + memory.length < memory.address) {
     return Error{EINVAL, "the range wraps around the end of the address space"};
   }
+  return Ok{};
+}
 
-  Key key{entropy_.next()};
-  while (key == Key{} || keys_.find(key) != nullptr) key = Key{entropy_.next()};
-  const MemoryRegion region{.key = key,
+}  // namespace
+
+Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_t iova,
+                                           unsigned access) {
+  const auto domain = domains_.find(static_cast<std::uint32_t>(pd));
+  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
+  if (keys_.size() >= Limits::kMaxRegions) return Error{ENOMEM, "all memory regions are in use"};
+  if ((access & Access::kZeroBased) != 0) iova = 0;
+  if (auto legal = check_region(memory, iova, access); !legal) return legal.error();
+  const MemoryRegion region{.key = new_key(),
                             .pd = pd,
                             .access = access,
                             .iova = iova,
@@ -85,9 +109,105 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
 
 Status Rnic::deregister_memory(Key key) {
   const MemoryRegion* region = keys_.find(key);
-  if (region == nullptr) return Error{EINVAL, "no such memory region"};
+  if (region == nullptr || region->type != MemoryRegion::Type::region) {
+    return Error{EINVAL, "no such memory region"};
+  }
+  if (region->windows != 0) {
+    return Error{EBUSY, std::to_string(region->windows) + " memory windows are bound to it"};
+  }
   --domains_.at(static_cast<std::uint32_t>(region->pd));
   keys_.erase(key);
+  return Ok{};
+}
+
+Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
+                                             std::optional<Segment> memory,
+                                             std::optional<unsigned> access) {
+  const MemoryRegion* found = keys_.find(key);
+  if (found == nullptr || found->type != MemoryRegion::Type::region) {
+    return Error{EINVAL, "no such memory region"};
+  }
+  if (found->windows != 0) {
+    return Error{EBUSY, std::to_string(found->windows) + " memory windows are bound to it"};
+  }
+  MemoryRegion changed = *found;
+  if (pd) changed.pd = *pd;
+  if (access) changed.access = *access;
+  if (memory) {
+    changed.address = changed.iova = memory->address;
+    changed.length = memory->length;
+  }
+  if ((changed.access & Access::kZeroBased) != 0) changed.iova = 0;
+  const auto domain = domains_.find(static_cast<std::uint32_t>(changed.pd));
+  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
+  if (auto legal = check_region({changed.address, changed.length}, changed.iova, changed.access);
+      !legal) {
+    return legal.error();
+  }
+  --domains_.at(static_cast<std::uint32_t>(found->pd));
+  ++domain->second;
+  keys_.erase(key);
+  changed.key = new_key();
+  keys_.insert(changed);
+  return changed;
+}
+
+Result<Key> Rnic::alloc_window(PdId pd, MemoryRegion::Type type) {
+  const auto domain = domains_.find(static_cast<std::uint32_t>(pd));
+  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
+  if (type == MemoryRegion::Type::region) return Error{EINVAL, "not a type of memory window"};
+  if (keys_.size() >= Limits::kMaxRegions) return Error{ENOMEM, "all memory windows are in use"};
+  const Key key = new_key();
+  keys_.insert({.key = key, .pd = pd, .type = type, .bound = false});
+  ++domain->second;
+  return key;
+}
+
+Status Rnic::dealloc_window(Key key) {
+  MemoryRegion* window = keys_.find(key);
+  if (window == nullptr || window->type == MemoryRegion::Type::region) {
+    return Error{EINVAL, "no such memory window"};
+  }
+  unbind(keys_, *window);
+  --domains_.at(static_cast<std::uint32_t>(window->pd));
+  keys_.erase(key);
+  return Ok{};
+}
+
+Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) {
+  const auto domain = domains_.find(static_cast<std::uint32_t>(init.pd));
+  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
+  if (srqs_.size() >= Limits::kMaxSharedQueues) {
+    return Error{ENOMEM, "all shared receive queues are in use"};
+  }
+  if (init.depth == 0 || init.depth > Limits::kMaxQueueDepth) {
+    return over_limit("max_wr", init.depth, Limits::kMaxQueueDepth);
+  }
+  if (init.max_sge > Limits::kMaxSge) return over_limit("max_sge", init.max_sge, Limits::kMaxSge);
+  std::uint32_t number = entropy_.next() & Qpn::kMask;
+  while (number == 0 || srqs_.contains(number)) number = entropy_.next() & Qpn::kMask;
+  auto srq = std::make_unique<SharedReceiveQueue>(number, init);
+  ++domain->second;
+  if (init.xrc_cq != nullptr) ++init.xrc_cq->users;
+  return srqs_.emplace(number, std::move(srq)).first->second.get();
+}
+
+Status Rnic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
+  if (limit > srq.queue.depth()) return over_limit("srq_limit", limit, srq.queue.depth());
+  srq.limit = limit;
+  return Ok{};
+}
+
+Status Rnic::destroy_srq(SharedReceiveQueue& srq) {
+  if (srq.users != 0) {
+    return Error{EBUSY, std::to_string(srq.users) + " queue pairs still receive from it"};
+  }
+  for (auto& [number, qp] : qps_) {
+    if (qp->responder.xrc_srq == &srq) qp->responder.xrc_srq = nullptr;
+  }
+  --domains_.at(static_cast<std::uint32_t>(srq.pd));
+  if (srq.xrc_cq != nullptr) --srq.xrc_cq->users;
+  srqs_.erase(srq.number);
   return Ok{};
 }
 
@@ -104,12 +224,30 @@ Result<Qpn> Rnic::new_qpn() {
   }
 }
 
+namespace {
+
+/// Which queues a type has.
+Status check_queues(const QpInit& init) {
+  const bool sends = init.type != QpType::xrc_receive;
+  const bool receives = init.type != QpType::xrc_send && init.type != QpType::xrc_receive;
+  if (sends && init.send_cq == nullptr) {
+    return Error{EINVAL, "a queue pair that sends needs a send completion queue"};
+  }
+  if (receives && init.receive_cq == nullptr) {
+    return Error{EINVAL, "a queue pair that receives needs a receive completion queue"};
+  }
+  if (init.srq != nullptr && !receives) {
+    return Error{EINVAL, "XRC names the shared receive queue in each request"};
+  }
+  return Ok{};
+}
+
+}  // namespace
+
 Result<QueuePair*> Rnic::create_qp(const QpInit& init) {
   const auto domain = domains_.find(static_cast<std::uint32_t>(init.pd));
   if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
-  if (init.send_cq == nullptr || init.receive_cq == nullptr) {
-    return Error{EINVAL, "a queue pair needs a send and a receive completion queue"};
-  }
+  if (auto legal = check_queues(init); !legal) return legal.error();
   if (init.max_send > Limits::kMaxQueueDepth) {
     return over_limit("max_send_wr", init.max_send, Limits::kMaxQueueDepth);
   }
@@ -130,14 +268,15 @@ Result<QueuePair*> Rnic::create_qp(const QpInit& init) {
 
   auto qp = std::make_unique<QueuePair>(*qpn, init);
   ++domain->second;
-  ++init.send_cq->users;
-  ++init.receive_cq->users;
+  if (init.send_cq != nullptr) ++init.send_cq->users;
+  if (init.receive_cq != nullptr) ++init.receive_cq->users;
+  if (init.srq != nullptr) ++init.srq->users;
   return qps_.emplace(qpn->value(), std::move(qp)).first->second.get();
 }
 
 Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
   const QpState from = qp.state.load();
-  if (auto legal = check_transition(from, to, mask); !legal) {
+  if (auto legal = check_transition(qp.type, from, to, mask); !legal) {
     return Error{legal.error().code, qp_text(qp) + ": " + legal.error().message};
   }
   if ((mask & Attr::kMaxRdAtomic) != 0 && to.max_rd_atomic > Limits::kMaxRdAtomic) {
@@ -154,7 +293,7 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
       reset(qp);
       return Ok{};
     case QpState::error:
-      qp.responder.reads.clear();
+      qp.responder.responses.clear();
       qp.responder.answer.reset();
       enter_error(services_, qp);
       return Ok{};
@@ -162,7 +301,7 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
       if (from != QpState::rtr) qp.responder.expected = qp.attributes.rq_psn;
       break;
     case QpState::rts:
-      if (from == QpState::rts) break;
+      if (from != QpState::rtr) break;  // back from SQD or SQE
       qp.requester.psn = qp.requester.end = qp.completer.unacked = qp.attributes.sq_psn;
       qp.completer.window = Window{qp.attributes.path_mtu};
       qp.completer.early_patience = qp.completer.round_trip.patience();
@@ -175,7 +314,17 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
   qp.state.store(to.state);
   schedule(qp);
   set_timer(qp);
+  finish_draining(qp);
   return Ok{};
+}
+
+void Rnic::finish_draining(QueuePair& qp) {
+  if (qp.state.load(std::memory_order_relaxed) != QpState::sqd || !qp.attributes.notify_drained ||
+      !drained(qp)) {
+    return;
+  }
+  qp.attributes.notify_drained = false;
+  services_.events.push_back({.kind = EventKind::sq_drained, .qp = &qp});
 }
 
 void Rnic::reset(QueuePair& qp) {
@@ -193,8 +342,11 @@ Status Rnic::destroy_qp(QueuePair& qp) {
   ring_doorbells();  // it may hang there
   std::erase(runnable_, &qp);
   --domains_.at(static_cast<std::uint32_t>(qp.pd));
-  --qp.send_cq->users;
-  --qp.receive_cq->users;
+  if (qp.send_cq != nullptr) --qp.send_cq->users;
+  if (qp.receive_cq != nullptr) --qp.receive_cq->users;
+  if (qp.srq != nullptr) --qp.srq->users;
+  for (auto& [group, members] : multicast_) std::erase(members, &qp);
+  std::erase_if(services_.events, [&](const Event& e) { return e.qp == &qp; });
   qps_.erase(qp.qpn.value());
   return Ok{};
 }
@@ -210,17 +362,46 @@ PostResult Rnic::post_send(QueuePair& qp, const SendRequest& request) {
     default:
       break;
   }
+  const SendKindInfo& kind = info_of(request.kind);
+  const bool served = (qp.type == QpType::uc && kind.uc) || (qp.type == QpType::ud && kind.ud) ||
+                      qp.type == QpType::rc || qp.type == QpType::xrc_send;
+  if (!served) return PostResult::unsupported;
   const PostResult result = qp.sq.post(request, qp.signal_all);
   if (result == PostResult::posted) doorbells_.ring(qp);
   return result;
 }
 
 PostResult Rnic::post_receive(QueuePair& qp, const ReceiveRequest& request) {
+  if (qp.srq != nullptr) return PostResult::bad_request;
   if (qp.state.load(std::memory_order_relaxed) == QpState::reset) return PostResult::bad_state;
   const PostResult result = qp.rq.post(request);
   // The responder finds it when it needs it; only in ERR somebody has to flush it.
   if (result == PostResult::posted && qp.state.load() == QpState::error) doorbells_.ring(qp);
   return result;
+}
+
+// ---- multicast
+
+Status Rnic::attach_multicast(QueuePair& qp, const IpAddress& group) {
+  if (qp.type != QpType::ud) return Error{EINVAL, "only UD queue pairs join multicast groups"};
+  auto& members = multicast_[group];
+  if (std::find(members.begin(), members.end(), &qp) != members.end()) return Ok{};
+  if (members.size() >= Limits::kMaxMulticastMembers ||
+      multicast_.size() > Limits::kMaxMulticastGroups) {
+    if (members.empty()) multicast_.erase(group);
+    return Error{ENOMEM, "the multicast table is full"};
+  }
+  members.push_back(&qp);
+  return Ok{};
+}
+
+Status Rnic::detach_multicast(QueuePair& qp, const IpAddress& group) {
+  const auto it = multicast_.find(group);
+  if (it == multicast_.end() || std::erase(it->second, &qp) == 0) {
+    return Error{EINVAL, "not a member of the multicast group"};
+  }
+  if (it->second.empty()) multicast_.erase(it);
+  return Ok{};
 }
 
 // ---- the wire's data path
@@ -238,37 +419,76 @@ void Rnic::receive(const packet::Datagram& datagram, Instant now) {
     ++counters.drop_malformed;
     return;
   }
+  if (p->bth.destination.value() == Qpn::kMask) {
+    dispatch_multicast(datagram, *p, now);
+    return;
+  }
   QueuePair* qp = find(p->bth.destination);
   if (qp == nullptr) {
     ++counters.drop_no_qp;
     return;
   }
+  dispatch(*qp, datagram, *p, now);
+}
+
+void Rnic::dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p,
+                              Instant now) {
+  const auto group = multicast_.find(datagram.destination);
+  if (group == multicast_.end()) {
+    ++services_.counters.drop_no_qp;
+    return;
+  }
+  for (QueuePair* qp : group->second) dispatch(*qp, datagram, p, now);
+}
+
+void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
+                    Instant now) {
+  Counters& counters = services_.counters;
+  const packet::OpcodeInfo& info = p.info();
   // C9-7 ff.: service, partition, state and source, before anything else looks at it.
-  if (p->info().service != packet::Service::rc) {
+  const bool cnp = info.kind == packet::Kind::cnp;
+  if (!cnp && info.service != qp.service()) {
     ++counters.drop_service;
     return;
   }
-  if ((p->bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {
+  if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {
     ++counters.drop_pkey;
     return;
   }
-  const QpState state = qp->state.load(std::memory_order_relaxed);
-  const bool request = p->info().is_request();
-  const bool open = state == QpState::rts || state == QpState::sqd ||
-                    (request && (state == QpState::rtr || state == QpState::sqe));
-  if (!open) {
+  const QpState state = qp.state.load(std::memory_order_relaxed);
+  const bool sending = state == QpState::rts || state == QpState::sqd;
+  const bool receiving = sending || state == QpState::rtr || state == QpState::sqe;
+  if (!(info.is_request() ? receiving && qp.type != QpType::xrc_send : sending)) {
     ++counters.drop_state;
     return;
   }
-  if (datagram.source != qp->attributes.flow.destination ||
-      datagram.destination != qp->attributes.flow.source) {
+  if (qp.type != QpType::ud && (datagram.source != qp.attributes.flow.destination ||
+                                datagram.destination != qp.attributes.flow.source)) {
     ++counters.drop_source;
     return;
   }
   ++counters.rcvd_pkts;
-  request ? handle_request(services_, *qp, *p) : handle_response(services_, *qp, *p, now);
-  schedule(*qp);
-  set_timer(*qp);
+  if (cnp) {
+    ++counters.rcvd_cnps;
+    slow_down(qp, now);
+  } else if (info.is_response()) {
+    handle_response(services_, qp, p, now);
+  } else {
+    if (state == QpState::rtr && qp.type != QpType::ud &&
+        !std::exchange(qp.responder.heard, true)) {
+      services_.events.push_back({.kind = EventKind::communication_established, .qp = &qp});
+    }
+    if (qp.type == QpType::ud) {
+      handle_datagram(services_, qp, datagram, p);
+    } else if (qp.type == QpType::uc) {
+      handle_unreliable(services_, qp, p);
+    } else {
+      handle_request(services_, qp, p);
+    }
+  }
+  finish_draining(qp);
+  schedule(qp);
+  set_timer(qp);
 }
 
 void Rnic::ring_doorbells() {
@@ -276,7 +496,8 @@ void Rnic::ring_doorbells() {
     QueuePair* next = qp->doorbell.next;
     // From here on a new post rings again, so look at the queue only after this.
     qp->doorbell.rung.store(false, std::memory_order_seq_cst);
-    if (qp->state.load() == QpState::error) {
+    const QpState state = qp->state.load();
+    if (state == QpState::error || state == QpState::sqe) {
       flush(services_, *qp);
     } else {
       schedule(*qp);

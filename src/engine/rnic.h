@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 #include <vector>
@@ -18,6 +20,7 @@
 #include "engine/doorbell.h"
 #include "engine/memory.h"
 #include "engine/queue_pair.h"
+#include "engine/shared_receive_queue.h"
 #include "packet/frame.h"
 #include "packet/packet.h"
 
@@ -34,6 +37,9 @@ struct Limits {
       128;  // as the kernel's rxe: perftest takes the peer's
   static constexpr std::uint32_t kMaxRegions = 1u << 20;
   static constexpr std::uint32_t kMaxDomains = 1u << 16;
+  static constexpr std::uint32_t kMaxSharedQueues = 1u << 16;
+  static constexpr std::uint32_t kMaxMulticastGroups = 8192;
+  static constexpr std::uint32_t kMaxMulticastMembers = 256;  // of one group
 };
 
 class Rnic {
@@ -51,15 +57,35 @@ class Rnic {
   /// The caller has checked that the program may use the range so.
   [[nodiscard]] Result<MemoryRegion> register_memory(PdId pd, Segment memory, std::uint64_t iova,
                                                      unsigned access);
+  /// EBUSY while windows are bound to it.
   Status deregister_memory(Key key);
+  /// Another domain, range or access for a region; each part as `mask` says (IBA 11.2.8.4). The
+  /// key changes.
+  [[nodiscard]] Result<MemoryRegion> reregister_memory(Key key, std::optional<PdId> pd,
+                                                       std::optional<Segment> memory,
+                                                       std::optional<unsigned> access);
+  /// A window that is bound to nothing yet.
+  [[nodiscard]] Result<Key> alloc_window(PdId pd, MemoryRegion::Type type);
+  Status dealloc_window(Key key);
+  [[nodiscard]] Result<SharedReceiveQueue*> create_srq(const SrqInit& init);
+  Status set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit);
+  /// EBUSY while queue pairs use it.
+  Status destroy_srq(SharedReceiveQueue& srq);
   [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
   Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
   Status destroy_qp(QueuePair& qp);
+  /// UD: what is sent to this address with QPN 0xffffff is for this one, too.
+  Status attach_multicast(QueuePair& qp, const IpAddress& group);
+  Status detach_multicast(QueuePair& qp, const IpAddress& group);
 
   // The data path of the program. Any thread; work() must follow for anything to happen.
 
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request);
   [[nodiscard]] PostResult post_receive(QueuePair& qp, const ReceiveRequest& request);
+  [[nodiscard]] static PostResult post_receive(SharedReceiveQueue& srq,
+                                               const ReceiveRequest& request) {
+    return srq.queue.post(request);
+  }
   /// Posts are waiting for work(). Any thread.
   [[nodiscard]] bool has_doorbells() const { return !doorbells_.empty(); }
 
@@ -75,6 +101,8 @@ class Rnic {
   [[nodiscard]] Instant next_deadline() const;
   /// Completion queues that asked to be told. Cleared by the caller.
   [[nodiscard]] std::vector<CompletionQueue*>& notifications() { return services_.notifications; }
+  /// What happened that no completion tells. Cleared by the caller.
+  [[nodiscard]] std::vector<Event>& events() { return services_.events; }
 
   [[nodiscard]] const Counters& counters() const { return services_.counters; }
 
@@ -87,6 +115,11 @@ class Rnic {
 
   [[nodiscard]] QueuePair* find(Qpn qpn);
   [[nodiscard]] Result<Qpn> new_qpn();
+  [[nodiscard]] Key new_key();
+  void dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
+                Instant now);
+  void dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p, Instant now);
+  void finish_draining(QueuePair& qp);
   void ring_doorbells();
   void expire_timers(Instant now);
   void schedule(QueuePair& qp);
@@ -95,12 +128,14 @@ class Rnic {
 
   std::uint32_t slot_;
   KeyTable keys_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_;
   Services services_;
   Entropy& entropy_;
   Doorbells doorbells_;
   std::unordered_map<std::uint32_t, unsigned> domains_;  // PdId to its users
   std::uint32_t next_pd_ = 1;
   std::unordered_map<std::uint32_t, std::unique_ptr<QueuePair>> qps_;
+  std::map<IpAddress, std::vector<QueuePair*>> multicast_;
   std::deque<QueuePair*> runnable_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
 };

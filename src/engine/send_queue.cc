@@ -7,11 +7,29 @@
 namespace verbena::engine {
 
 namespace {
+
 std::uint64_t total_length(std::span<const Sge> sges) {
   std::uint64_t n = 0;
   for (const Sge& s : sges) n += s.length;
   return n;
 }
+
+/// Atomics move a word, whatever else the gather list says.
+bool length_fits(SendKind kind, std::uint64_t length) {
+  switch (kind) {
+    case SendKind::compare_swap:
+    case SendKind::fetch_add:
+    case SendKind::atomic_write:
+      return length == 8;
+    case SendKind::flush:
+    case SendKind::local_invalidate:
+    case SendKind::bind_window:
+      return length == 0;
+    default:
+      return length <= kMaxMessage;
+  }
+}
+
 }  // namespace
 
 SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline)
@@ -23,9 +41,10 @@ SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t m
 
 PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
   const std::uint64_t length = total_length(r.sges);
-  if (length > kMaxMessage) return PostResult::bad_request;
+  if (!length_fits(r.kind, length)) return PostResult::bad_request;
   if (r.inlined) {
-    if (length > max_inline_ || r.kind == SendKind::read) return PostResult::bad_request;
+    const bool carries_data = !info_of(r.kind).answered || r.kind == SendKind::atomic_write;
+    if (length > max_inline_ || !carries_data) return PostResult::bad_request;
   } else if (r.sges.size() > max_sge_) {
     return PostResult::bad_request;
   }
@@ -38,27 +57,21 @@ PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
     std::uint8_t* to = inline_.data() + (tail % wqes_.size()) * max_inline_;
     for (const Sge& s : r.sges) {
       // The program's own memory on the program's own thread: a bad address is its own fault.
-      std::memcpy(to, reinterpret_cast<const void*>(s.address), s.length);
+      if (s.length > 0) std::memcpy(to, reinterpret_cast<const void*>(s.address), s.length);
       to += s.length;
     }
   } else {
     std::copy(r.sges.begin(), r.sges.end(),
               sges_.begin() + static_cast<std::ptrdiff_t>((tail % wqes_.size()) * max_sge_));
   }
-  at(tail) = SendWqe{.wr_id = r.wr_id,
-                     .kind = r.kind,
-                     .signaled = r.signaled || signal_all,
-                     .solicited = r.solicited,
-                     .fence = r.fence,
-                     .inlined = r.inlined,
-                     .immediate = r.immediate,
-                     .remote_address = r.remote_address,
-                     .rkey = r.rkey,
-                     .length = static_cast<std::uint32_t>(length),
-                     .sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size()),
-                     .started = false,
-                     .first_psn = {},
-                     .packets = 0};
+  SendWqe& wqe = at(tail);
+  wqe.request = r;
+  wqe.request.sges = {};
+  wqe.request.signaled = r.signaled || signal_all;
+  wqe.length = static_cast<std::uint32_t>(length);
+  wqe.sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size());
+  wqe.started = false;
+  wqe.done = false;
   tail_.store(tail + 1, std::memory_order_release);
   return PostResult::posted;
 }
@@ -70,7 +83,8 @@ std::span<const Sge> SendQueue::sges(std::uint64_t index) const {
 
 std::span<const std::uint8_t> SendQueue::inline_bytes(std::uint64_t index) const {
   const std::size_t slot = index % wqes_.size();
-  return {inline_.data() + slot * max_inline_, wqes_[slot].inlined ? wqes_[slot].length : 0};
+  return {inline_.data() + slot * max_inline_,
+          wqes_[slot].request.inlined ? wqes_[slot].length : 0};
 }
 
 }  // namespace verbena::engine

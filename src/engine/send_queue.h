@@ -7,31 +7,26 @@
 
 #include "base/psn.h"
 #include "base/spin_lock.h"
+#include "engine/send_kind.h"
 #include "engine/work_request.h"
 
 namespace verbena::engine {
 
 /// A send request while the queue pair works on it.
 struct SendWqe {
-  std::uint64_t wr_id = 0;
-  SendKind kind = SendKind::send;
-  bool signaled = false;
-  bool solicited = false;
-  bool fence = false;
-  bool inlined = false;
-  packet::Immediate immediate{};
-  std::uint64_t remote_address = 0;
-  Key rkey{};
+  SendRequest request;  // its `sges` are not used: see SendQueue::sges()
   std::uint32_t length = 0;
   std::uint32_t sge_count = 0;
 
   // The requester's: set when the first packet leaves.
   bool started = false;
+  bool done = false;          // of one without packets: it took effect
+  std::uint32_t packets = 0;  // 0: done without the peer
   Psn first_psn{};
-  std::uint32_t packets = 0;
 
-  [[nodiscard]] bool is_read() const { return kind == SendKind::read; }
-  [[nodiscard]] Psn last_psn() const { return first_psn + (packets - 1); }
+  [[nodiscard]] const SendKindInfo& info() const { return info_of(request.kind); }
+  /// One past its last PSN.
+  [[nodiscard]] Psn end_psn() const { return first_psn + packets; }
 };
 
 /// Requests in the order of posting. Threads of the program post, the engine works and
@@ -44,7 +39,7 @@ class SendQueue {
   [[nodiscard]] std::uint32_t max_sge() const { return max_sge_; }
   [[nodiscard]] std::uint32_t max_inline() const { return max_inline_; }
 
-  /// Any thread. The caller has checked the state.
+  /// Any thread. The caller has checked the state and the kind.
   [[nodiscard]] PostResult post(const SendRequest& request, bool signal_all);
 
   // The engine only.

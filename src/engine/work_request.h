@@ -4,6 +4,8 @@
 #include <span>
 
 #include "base/numbers.h"
+#include "packet/feth.h"
+#include "packet/frame.h"
 #include "packet/packet.h"
 
 namespace verbena::engine {
@@ -23,7 +25,43 @@ struct Sge {
   Key lkey{};
 };
 
-enum class SendKind : std::uint8_t { send, send_immediate, write, write_immediate, read };
+enum class SendKind : std::uint8_t {
+  send,
+  send_immediate,
+  send_invalidate,
+  write,
+  write_immediate,
+  read,
+  compare_swap,
+  fetch_add,
+  atomic_write,
+  flush,
+  local_invalidate,
+  bind_window,
+};
+
+/// Operands of COMPARE_SWAP and FETCH_ADD.
+struct AtomicOperands {
+  std::uint64_t compare = 0;
+  std::uint64_t swap_or_add = 0;
+};
+
+/// Where a datagram goes. Connected queue pairs know it themselves.
+struct Destination {
+  packet::Flow flow{};
+  Qpn qpn{};
+  std::uint32_t qkey = 0;  // with the top bit set: the queue pair's own (IBA 10.2.5)
+};
+
+/// What a window is bound to.
+struct WindowBinding {
+  Key window{};   // the window's present key
+  Key new_key{};  // type 2: what the consumer chose; type 1 gets one from the device
+  Key region{};
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+  unsigned access = 0;
+};
 
 struct SendRequest {
   std::uint64_t wr_id = 0;
@@ -36,6 +74,14 @@ struct SendRequest {
   std::uint64_t remote_address = 0;
   Key rkey{};
   std::span<const Sge> sges;
+
+  Key invalidate{};         // send_invalidate, local_invalidate
+  AtomicOperands atomic{};  // compare_swap, fetch_add
+  packet::Feth flush{};     // flush
+  std::uint32_t flush_length = 0;
+  WindowBinding binding{};    // bind_window
+  Destination destination{};  // UD
+  std::uint32_t xrc_srq = 0;  // XRC
 };
 
 struct ReceiveRequest {
@@ -49,6 +95,7 @@ enum class PostResult : std::uint8_t {
   queue_full,   // ENOMEM
   bad_state,    // EINVAL
   bad_request,  // EINVAL: too many SGEs, too much inline data, message over 2 GiB
+  unsupported,  // EOPNOTSUPP: not an operation of this service
 };
 
 }  // namespace verbena::engine

@@ -3,19 +3,34 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "host/log.h"
+#include "host/program_memory.h"
 
 namespace verbena::host {
+
+namespace {
+
+bool within(std::span<const std::uint8_t> memory, std::span<const std::uint8_t> piece) {
+  const std::less_equal<const std::uint8_t*> before;
+  return before(memory.data(), piece.data()) &&
+         before(piece.data() + piece.size(), memory.data() + memory.size());
+}
+
+}  // namespace
 
 Result<std::unique_ptr<FrameMemory>> FrameMemory::create(std::size_t bytes) {
   const int fd = memfd_create("verbena-frames", MFD_CLOEXEC);
   if (fd < 0) return Error{errno, "memfd_create for frames"};
   void* at = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0) {
-    at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  const std::size_t whole = bytes + kScratch;
+  if (ftruncate(fd, static_cast<off_t>(whole)) == 0) {
+    at = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
   if (at == MAP_FAILED) {
     const int why = errno;
@@ -23,12 +38,12 @@ Result<std::unique_ptr<FrameMemory>> FrameMemory::create(std::size_t bytes) {
     return Error{why, fmt::format("{} bytes of memory for frames", bytes)};
   }
   // A forked child must not see (and with it keep, or write into) what we send.
-  madvise(at, bytes, MADV_DONTFORK);
+  madvise(at, whole, MADV_DONTFORK);
   return std::unique_ptr<FrameMemory>{new FrameMemory{fd, {static_cast<std::uint8_t*>(at), bytes}}};
 }
 
 FrameMemory::~FrameMemory() {
-  munmap(bytes_.data(), bytes_.size());
+  munmap(bytes_.data(), bytes_.size() + kScratch);
   if (fd_ >= 0) close(fd_);
 }
 
@@ -38,8 +53,7 @@ void FrameMemory::abandon() {
 }
 
 bool FrameMemory::inside(const std::uint8_t* p, std::size_t n) const {
-  const bool in = p >= bytes_.data() && n <= bytes_.size() &&
-                  static_cast<std::size_t>(p - bytes_.data()) <= bytes_.size() - n;
+  const bool in = within(bytes_, {p, n});
   if (!in) log(LogLevel::error, "a frame of {} bytes lies outside the frame memory", n);
   return in;
 }
@@ -57,13 +71,51 @@ bool FrameMemory::gather(std::span<const engine::Segment> from, std::span<std::u
 
 bool FrameMemory::scatter(std::span<const std::uint8_t> from,
                           std::span<const engine::Segment> into) {
-  if (!inside(from.data(), from.size())) return false;
+  if (from.size() <= kScratch && !within(bytes_, from)) {
+    std::uint8_t* const scratch = bytes_.data() + bytes_.size();
+    std::copy(from.begin(), from.end(), scratch);
+    from = {scratch, from.size()};
+  } else if (!inside(from.data(), from.size())) {
+    return false;
+  }
   auto at = static_cast<off_t>(from.data() - bytes_.data());
   for (const engine::Segment& s : into) {
     const auto n = pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
   }
+  return true;
+}
+
+namespace {
+
+/// The word, if the program could write it now.
+std::uint64_t* writable_word(std::uint64_t address) {
+  return prepare_memory({address, sizeof(std::uint64_t)}, /*write=*/true)
+             ? reinterpret_cast<std::uint64_t*>(address)
+             : nullptr;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> FrameMemory::compare_swap(std::uint64_t address, std::uint64_t compare,
+                                                       std::uint64_t swap) {
+  std::uint64_t* const word = writable_word(address);
+  if (word == nullptr) return std::nullopt;
+  std::atomic_ref{*word}.compare_exchange_strong(compare, swap);
+  return compare;  // what it held, either way
+}
+
+std::optional<std::uint64_t> FrameMemory::fetch_add(std::uint64_t address, std::uint64_t add) {
+  std::uint64_t* const word = writable_word(address);
+  if (word == nullptr) return std::nullopt;
+  return std::atomic_ref{*word}.fetch_add(add);
+}
+
+bool FrameMemory::store(std::uint64_t address, std::uint64_t value) {
+  std::uint64_t* const word = writable_word(address);
+  if (word == nullptr) return false;
+  std::atomic_ref{*word}.store(value);
   return true;
 }
 

@@ -21,16 +21,27 @@ class FrameMemory final : public engine::Dma {
 
   [[nodiscard]] std::span<std::uint8_t> bytes() const { return bytes_; }
 
-  // `into` and `from` lie in bytes().
+  // `into` lies in bytes(); `from` does, or is small (a header, a word).
   [[nodiscard]] bool gather(std::span<const engine::Segment> from,
                             std::span<std::uint8_t> into) override;
   [[nodiscard]] bool scatter(std::span<const std::uint8_t> from,
                              std::span<const engine::Segment> into) override;
 
+  // CPU atomics. The word is made sure of first, but a program that unmaps it at that very
+  // moment still gets the signal.
+  [[nodiscard]] std::optional<std::uint64_t> compare_swap(std::uint64_t address,
+                                                          std::uint64_t compare,
+                                                          std::uint64_t swap) override;
+  [[nodiscard]] std::optional<std::uint64_t> fetch_add(std::uint64_t address,
+                                                       std::uint64_t add) override;
+  [[nodiscard]] bool store(std::uint64_t address, std::uint64_t value) override;
+
   /// In a forked child.
   void abandon();
 
  private:
+  static constexpr std::size_t kScratch = 4096;  // behind bytes_
+
   FrameMemory(int fd, std::span<std::uint8_t> bytes) : fd_{fd}, bytes_{bytes} {}
   [[nodiscard]] bool inside(const std::uint8_t* p, std::size_t n) const;
 

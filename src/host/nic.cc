@@ -112,6 +112,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       if (cq->channel != nullptr) cq->channel->raise(*cq);
     }
     rnic.notifications().clear();
+    rnic.events().clear();  // nobody asks for them yet
     return received_ || (rnic.has_work() && !blocked_);
   }
 
@@ -292,7 +293,7 @@ Status Nic::modify_qp(engine::QueuePair& qp, const Device& device, engine::QpAtt
     if ((mask & engine::Attr::kPath) != 0) {
       // Nothing is opened for a call that will be refused.
       const auto state = qp.state.load();
-      if (auto legal = check_transition(state, attributes, mask); !legal) return legal;
+      if (auto legal = check_transition(qp.type, state, attributes, mask); !legal) return legal;
       if (auto opened = impl_->open_path(device, qp, attributes); !opened) return opened;
     }
     return impl_->rnic.modify_qp(qp, attributes, mask);

@@ -1,58 +1,84 @@
 #include "packet/packet.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 namespace verbena::packet {
+namespace {
+
+using Bytes = std::span<const std::uint8_t>;
+
+/// The headers at the start of `b`, which holds them all. Returns what is behind them.
+Bytes take_extensions(Packet& p, const OpcodeInfo& info, Bytes b) {
+  const auto take = [&b](auto& header, auto decode, std::size_t size) {
+    header = *decode(b);
+    b = b.subspan(size);
+  };
+  if (info.xrceth) take(p.xrceth, decode_xrceth, Xrceth::kSize);
+  if (info.deth) take(p.deth, decode_deth, Deth::kSize);
+  if (info.feth) take(p.feth, decode_feth, Feth::kSize);
+  if (info.reth) take(p.reth, decode_reth, Reth::kSize);
+  if (info.atomic_eth) take(p.atomic_eth, decode_atomic_eth, AtomicEth::kSize);
+  if (info.aeth) take(p.aeth, decode_aeth, Aeth::kSize);
+  if (info.atomic_ack_eth) take(p.atomic_ack_eth, decode_atomic_ack_eth, AtomicAckEth::kSize);
+  if (info.immediate) take(p.immediate, decode_immediate, kImmediateSize);
+  if (info.ieth) take(p.ieth, decode_ieth, Ieth::kSize);
+  if (info.reserved) b = b.subspan(Extensions::kReservedSize);
+  return b;
+}
+
+void put_extensions(const Packet& p, const OpcodeInfo& info, std::span<std::uint8_t> out) {
+  const auto put = [&out](const auto& header, auto encode_header, std::size_t size) {
+    encode_header(header, out);
+    out = out.subspan(size);
+  };
+  if (info.xrceth) put(p.xrceth, encode_xrceth, Xrceth::kSize);
+  if (info.deth) put(p.deth, encode_deth, Deth::kSize);
+  if (info.feth) put(p.feth, encode_feth, Feth::kSize);
+  if (info.reth) put(p.reth, encode_reth, Reth::kSize);
+  if (info.atomic_eth) put(p.atomic_eth, encode_atomic_eth, AtomicEth::kSize);
+  if (info.aeth) put(p.aeth, encode_aeth, Aeth::kSize);
+  if (info.atomic_ack_eth) put(p.atomic_ack_eth, encode_atomic_ack_eth, AtomicAckEth::kSize);
+  if (info.immediate) put(p.immediate, encode_immediate, kImmediateSize);
+  if (info.ieth) put(p.ieth, encode_ieth, Ieth::kSize);
+  if (info.reserved) std::fill_n(out.begin(), Extensions::kReservedSize, std::uint8_t{0});
+}
+
+/// `body` is what stands between the BTH and the ICRC.
+std::optional<Malformed> check_body(const Bth& bth, const OpcodeInfo& info, Bytes body) {
+  if (!info.known()) return Malformed::unknown_opcode;
+  if (body.size() < info.extension_size()) return Malformed::too_short;
+  if (body.size() - info.extension_size() < bth.pad) return Malformed::bad_pad;
+  return std::nullopt;
+}
+
+/// The bytes are as they must be. A function of its own, so that the packet is built where the
+/// caller wants it.
+std::variant<Packet, Malformed> packet_of(Bytes bytes, const OpcodeInfo& info, Bytes body) {
+  std::variant<Packet, Malformed> result{std::in_place_type<Packet>};
+  Packet& p = *std::get_if<Packet>(&result);
+  p.bth = *decode_bth(bytes);
+  const Bytes rest = take_extensions(p, info, body);
+  p.payload = rest.first(rest.size() - p.bth.pad);
+  return result;
+}
+
+}  // namespace
 
 std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < Bth::kSize + kIcrcSize) return Malformed::too_short;
   const auto bth = decode_bth(bytes);
   if (!bth) return Malformed::bad_version;
   const OpcodeInfo& info = info_of(bth->opcode);
-  if (!info.known()) return Malformed::unknown_opcode;
-
-  auto rest = bytes.first(bytes.size() - kIcrcSize).subspan(Bth::kSize);
-  if (rest.size() < info.extension_size()) return Malformed::too_short;
-
-  Packet p{.bth = *bth, .reth = {}, .aeth = {}, .immediate = {}, .ieth = {}, .payload = {}};
-  if (info.reth) {
-    p.reth = *decode_reth(rest);
-    rest = rest.subspan(Reth::kSize);
-  }
-  if (info.aeth) {
-    p.aeth = *decode_aeth(rest);
-    rest = rest.subspan(Aeth::kSize);
-  }
-  if (info.immediate) {
-    std::copy_n(rest.begin(), p.immediate.size(), p.immediate.begin());
-    rest = rest.subspan(p.immediate.size());
-  }
-  if (info.ieth) {
-    p.ieth = *decode_ieth(rest);
-    rest = rest.subspan(Ieth::kSize);
-  }
-  if (bth->pad > rest.size()) return Malformed::bad_pad;
-  p.payload = rest.first(rest.size() - bth->pad);
-  return p;
+  const Bytes body = bytes.first(bytes.size() - kIcrcSize).subspan(Bth::kSize);
+  if (const auto reason = check_body(*bth, info, body)) return *reason;
+  return packet_of(bytes, info, body);
 }
 
 void encode_headers(const Packet& p, std::span<std::uint8_t> out) {
-  const OpcodeInfo& info = p.info();
   encode_bth(p.bth, out);
-  out = out.subspan(Bth::kSize);
-  if (info.reth) {
-    encode_reth(p.reth, out);
-    out = out.subspan(Reth::kSize);
-  }
-  if (info.aeth) {
-    encode_aeth(p.aeth, out);
-    out = out.subspan(Aeth::kSize);
-  }
-  if (info.immediate) {
-    std::copy(p.immediate.begin(), p.immediate.end(), out.begin());
-    out = out.subspan(p.immediate.size());
-  }
-  if (info.ieth) encode_ieth(p.ieth, out);
+  put_extensions(p, p.info(), out.subspan(Bth::kSize));
 }
 
 std::size_t encode(const Packet& p, std::span<std::uint8_t> out) {

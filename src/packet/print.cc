@@ -56,8 +56,27 @@ void add_reth(Line& line, const Reth& reth) {
   line.number("len", reth.length);
 }
 
+void add_deth(Line& line, const Deth& deth) {
+  line.hex("from", deth.source.value(), 6);
+  line.hex("qkey", deth.qkey, 8);
+}
+
+void add_feth(Line& line, const Feth& feth) {
+  line.word(text(feth.selectivity));
+  if (feth.global_visibility) line.word("global");
+  if (feth.persistence) line.word("persistent");
+}
+
+void add_atomic_eth(Line& line, const AtomicEth& atomic, Kind kind) {
+  line.hex("va", atomic.address, 1);
+  line.hex("rkey", atomic.rkey.value(), 8);
+  if (kind == Kind::compare_swap) line.hex("compare", atomic.compare, 1);
+  line.hex(kind == Kind::compare_swap ? "swap" : "add", atomic.swap_or_add, 1);
+}
+
 bool carries_payload(Kind kind) {
-  return kind == Kind::send || kind == Kind::write || kind == Kind::read_response;
+  return kind == Kind::send || kind == Kind::write || kind == Kind::read_response ||
+         kind == Kind::atomic_write;
 }
 
 }  // namespace
@@ -66,11 +85,16 @@ std::string text(const Packet& p) {
   const OpcodeInfo& info = p.info();
   Line line = start_line(p.bth, info);
   add_bth(line, p.bth);
+  if (info.xrceth) line.hex("srq", p.xrceth.xrcsrq, 6);
+  if (info.deth) add_deth(line, p.deth);
+  if (info.feth) add_feth(line, p.feth);
   if (info.reth) add_reth(line, p.reth);
+  if (info.atomic_eth) add_atomic_eth(line, p.atomic_eth, info.kind);
   if (info.aeth) {
     line.word(text(p.aeth.syndrome));
     line.number("msn", p.aeth.msn);
   }
+  if (info.atomic_ack_eth) line.hex("original", p.atomic_ack_eth.original, 1);
   if (info.immediate) line.hex("imm", load_be32(p.immediate.data()), 8);
   if (info.ieth) line.hex("invalidate", p.ieth.rkey.value(), 8);
   if (carries_payload(info.kind) || !p.payload.empty()) line.number("payload", p.payload.size());
@@ -116,6 +140,16 @@ std::string_view text(NakCode code) {
       return "invalid rd request";
   }
   return "reserved code";
+}
+
+std::string_view text(Selectivity selectivity) {
+  switch (selectivity) {
+    case Selectivity::range:
+      return "range";
+    case Selectivity::region:
+      return "region";
+  }
+  return "reserved selectivity";
 }
 
 std::string_view text(Malformed reason) {

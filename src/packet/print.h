@@ -18,6 +18,7 @@ namespace verbena::packet {
 [[nodiscard]] std::string text(Syndrome s);
 
 [[nodiscard]] std::string_view text(NakCode code);
+[[nodiscard]] std::string_view text(Selectivity selectivity);
 [[nodiscard]] std::string_view text(Malformed reason);
 
 }  // namespace verbena::packet

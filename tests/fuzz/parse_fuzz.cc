@@ -20,12 +20,22 @@ using namespace verbena::packet;
 
 namespace {
 
-/// What a receiver ignores and a sender leaves zero: the reserved bits of the BTH, the pad.
-std::vector<std::uint8_t> canonical(std::span<const std::uint8_t> frame, std::size_t pad) {
+/// What a receiver ignores and a sender leaves zero: the reserved bits of the headers, the pad.
+std::vector<std::uint8_t> canonical(std::span<const std::uint8_t> frame, const Packet& p) {
   std::vector<std::uint8_t> b{frame.begin(), frame.end()};
   b[4] &= 0xc0;
   b[8] &= 0x80;
-  std::fill_n(b.rbegin(), pad, std::uint8_t{0});
+  const OpcodeInfo& info = p.info();
+  std::uint8_t* const extensions = b.data() + Bth::kSize;
+  if (info.xrceth) extensions[0] = 0;
+  if (info.deth) extensions[4] = 0;
+  if (info.feth) {
+    std::uint8_t* const feth = extensions + (info.xrceth ? Xrceth::kSize : 0);
+    std::fill_n(feth, 3, std::uint8_t{0});
+    feth[3] &= 0x33;
+  }
+  if (info.reserved) std::fill_n(extensions, Extensions::kReservedSize, std::uint8_t{0});
+  std::fill_n(b.rbegin(), p.bth.pad, std::uint8_t{0});
   return b;
 }
 
@@ -40,7 +50,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto frame = bytes.first(size - kIcrcSize);
   std::vector<std::uint8_t> encoded(frame.size());
   if (encode(*p, encoded) != frame.size()) std::abort();
-  if (encoded != canonical(frame, p->bth.pad)) std::abort();
+  if (encoded != canonical(frame, *p)) std::abort();
   if (text(*p).find('\n') != std::string::npos) std::abort();
   return 0;
 }

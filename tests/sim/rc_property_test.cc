@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <deque>
 #include <string>
 
@@ -26,7 +27,8 @@ constexpr std::size_t kMemory = 1u << 18;
 struct Side {
   Side(End& e, std::uint8_t fill) : end{e}, memory(kMemory, fill), expected(kMemory, fill) {
     region = end.node->expose(end.pd, memory,
-                              Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead);
+                              Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead |
+                                  Access::kRemoteAtomic | Access::kFlushGlobal);
   }
   End& end;
   std::vector<std::uint8_t> memory;
@@ -47,14 +49,25 @@ class Allocator {
  public:
   Range take(std::uint32_t length) {
     const Range r{next_, length};
-    next_ += length;
+    next_ += (length + 7) & ~7u;  // atomics want aligned words
     return r;
   }
-  [[nodiscard]] bool has(std::uint32_t length) const { return next_ + length <= kMemory; }
+  [[nodiscard]] bool has(std::uint32_t length) const { return next_ + length + 8 <= kMemory; }
 
  private:
   std::uint32_t next_ = 0;
 };
+
+constexpr std::array kKinds{
+    SendKind::send, SendKind::send_immediate, SendKind::write,     SendKind::write_immediate,
+    SendKind::read, SendKind::compare_swap,   SendKind::fetch_add, SendKind::atomic_write,
+    SendKind::flush};
+
+bool is_atomic(SendKind k) { return k == SendKind::compare_swap || k == SendKind::fetch_add; }
+
+void store(std::vector<std::uint8_t>& memory, std::uint32_t at, std::uint64_t word) {
+  std::memcpy(memory.data() + at, &word, sizeof word);
+}
 
 std::vector<Sge> split(World& world, const Side& side, Range r, std::uint32_t pieces) {
   std::vector<Sge> out;
@@ -96,11 +109,15 @@ void run_program(std::uint64_t seed) {
   std::deque<std::function<bool()>> late;
 
   for (std::uint32_t i = 0; i < requests; ++i) {
-    const std::uint32_t length = world.pick(8) == 0 ? 0 : world.pick(3 * o.mtu + 2);
+    const SendKind kind = kKinds[world.pick(kKinds.size())];
+    const bool word = is_atomic(kind) || kind == SendKind::atomic_write;
+    const std::uint32_t length = word                      ? 8
+                                 : kind == SendKind::flush ? 0
+                                 : world.pick(8) == 0      ? 0
+                                                           : world.pick(3 * o.mtu + 2);
     if (!memory_a.has(length) || !memory_b.has(length)) break;
     const Range here = memory_a.take(length);
     const Range there = memory_b.take(length);
-    const auto kind = static_cast<SendKind>(world.pick(5));
     const bool takes_receive = kind == SendKind::send || kind == SendKind::send_immediate ||
                                kind == SendKind::write_immediate;
 
@@ -109,10 +126,23 @@ void run_program(std::uint64_t seed) {
     auto& target = kind == SendKind::read ? a : b;
     const Range from = kind == SendKind::read ? there : here;
     const Range to = kind == SendKind::read ? here : there;
-    for (std::uint32_t j = 0; j < length; ++j) {
+    for (std::uint32_t j = 0; j < (is_atomic(kind) ? 0 : length); ++j) {
       const auto byte = static_cast<std::uint8_t>(world.random()());
       source.memory[from.offset + j] = source.expected[from.offset + j] = byte;
       target.expected[to.offset + j] = byte;
+    }
+    engine::AtomicOperands operands;
+    if (is_atomic(kind)) {
+      // The word is B's and moves to A; then it changes.
+      const std::uint64_t original = world.random()();
+      store(b.memory, there.offset, original);
+      store(a.expected, here.offset, original);
+      operands.swap_or_add = world.random()();
+      operands.compare = world.pick(2) != 0 ? original : original + 1;
+      const std::uint64_t after = kind == SendKind::fetch_add    ? original + operands.swap_or_add
+                                  : operands.compare == original ? operands.swap_or_add
+                                                                 : original;
+      store(b.expected, there.offset, after);
     }
 
     if (takes_receive) {
@@ -136,7 +166,8 @@ void run_program(std::uint64_t seed) {
 
     const std::uint64_t id = wr_id++;
     const bool signaled = world.pick(2) != 0;
-    const bool inlined = kind != SendKind::read && length <= o.max_inline && world.pick(2) != 0;
+    const bool inlined = kind != SendKind::read && kind != SendKind::flush && !is_atomic(kind) &&
+                         length <= o.max_inline && world.pick(2) != 0;
     const auto sges = split(world, a, here, 1 + world.pick(o.sges));
     const engine::SendRequest request{.wr_id = id,
                                       .kind = kind,
@@ -147,7 +178,10 @@ void run_program(std::uint64_t seed) {
                                       .immediate = {1, 2, 3, static_cast<std::uint8_t>(i)},
                                       .remote_address = b.region.iova + there.offset,
                                       .rkey = b.region.key,
-                                      .sges = sges};
+                                      .sges = sges,
+                                      .atomic = operands,
+                                      .flush = {.global_visibility = true},
+                                      .flush_length = 1};
     const auto drain = [&] {
       while (!late.empty() && late.front()()) late.pop_front();
       for (const Completion& got : a.end.poll()) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 namespace verbena::sim {
 
@@ -37,6 +38,27 @@ bool Node::scatter(std::span<const std::uint8_t> from, std::span<const engine::S
     std::memcpy(reinterpret_cast<void*>(s.address), from.data(), s.length);
     from = from.subspan(s.length);
   }
+  return true;
+}
+
+std::optional<std::uint64_t> Node::compare_swap(std::uint64_t address, std::uint64_t compare,
+                                                std::uint64_t swap) {
+  if (!mapped({address, 8})) return std::nullopt;
+  auto& word = *reinterpret_cast<std::uint64_t*>(address);
+  const std::uint64_t original = word;
+  if (original == compare) word = swap;
+  return original;
+}
+
+std::optional<std::uint64_t> Node::fetch_add(std::uint64_t address, std::uint64_t add) {
+  if (!mapped({address, 8})) return std::nullopt;
+  return std::exchange(*reinterpret_cast<std::uint64_t*>(address),
+                       *reinterpret_cast<std::uint64_t*>(address) + add);
+}
+
+bool Node::store(std::uint64_t address, std::uint64_t value) {
+  if (!mapped({address, 8})) return false;
+  *reinterpret_cast<std::uint64_t*>(address) = value;
   return true;
 }
 
@@ -94,6 +116,9 @@ bool World::run_until(const std::function<bool()>& done, Duration limit) {
         (void)node->rnic().work(*node, now_);
       } while (node->rnic().has_work());
       node->rnic().notifications().clear();
+      auto& events = node->rnic().events();
+      node->events.insert(node->events.end(), events.begin(), events.end());
+      events.clear();
     }
     if (done()) return true;
     Instant next = arrivals_.empty() ? kNever : arrivals_.top().when;
@@ -145,7 +170,7 @@ void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) 
   using engine::Access;
   using engine::Attr;
   engine::QpAttributes a;
-  a.access = Access::kRemoteWrite | Access::kRemoteRead;
+  a.access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
   a.state = engine::QpState::init;
   check(e.node->rnic().modify_qp(*e.qp, a,
                                  Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess));

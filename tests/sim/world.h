@@ -40,6 +40,9 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
   /// A host that has died: it sends and receives nothing.
   bool dead = false;
 
+  /// All that happened so far.
+  std::vector<engine::Event> events;
+
  private:
   friend class World;
   static engine::Segment range_of(std::span<std::uint8_t> bytes) {
@@ -49,6 +52,10 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
 
   bool gather(std::span<const engine::Segment> from, std::span<std::uint8_t> into) override;
   bool scatter(std::span<const std::uint8_t> from, std::span<const engine::Segment> into) override;
+  std::optional<std::uint64_t> compare_swap(std::uint64_t address, std::uint64_t compare,
+                                            std::uint64_t swap) override;
+  std::optional<std::uint64_t> fetch_add(std::uint64_t address, std::uint64_t add) override;
+  bool store(std::uint64_t address, std::uint64_t value) override;
   std::uint32_t next() override;
   std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) override;
   void commit() override;

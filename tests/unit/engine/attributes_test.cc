@@ -23,9 +23,9 @@ QpAttributes to(QpState s) {
 }
 
 TEST(Transition, TheUsualWayIsLegal) {
-  EXPECT_TRUE(check_transition(QpState::reset, to(QpState::init), kToInit).ok());
-  EXPECT_TRUE(check_transition(QpState::init, to(QpState::rtr), kToRtr).ok());
-  EXPECT_TRUE(check_transition(QpState::rtr, to(QpState::rts), kToRts).ok());
+  EXPECT_TRUE(check_transition(QpType::rc, QpState::reset, to(QpState::init), kToInit).ok());
+  EXPECT_TRUE(check_transition(QpType::rc, QpState::init, to(QpState::rtr), kToRtr).ok());
+  EXPECT_TRUE(check_transition(QpType::rc, QpState::rtr, to(QpState::rts), kToRts).ok());
 }
 
 TEST(Transition, EveryRequiredAttributeIsRequired) {
@@ -38,7 +38,7 @@ TEST(Transition, EveryRequiredAttributeIsRequired) {
   for (const auto& row : rows) {
     for (unsigned bit = 1; bit != 0 && bit <= row.mask; bit <<= 1) {
       if ((row.mask & bit) == 0 || bit == Attr::kState) continue;
-      const auto r = check_transition(row.from, to(row.target), row.mask & ~bit);
+      const auto r = check_transition(QpType::rc, row.from, to(row.target), row.mask & ~bit);
       ASSERT_FALSE(r.ok()) << bit;
       EXPECT_EQ(r.error().code, EINVAL);
       EXPECT_THAT(r.error().message, HasSubstr("needs "));
@@ -47,28 +47,29 @@ TEST(Transition, EveryRequiredAttributeIsRequired) {
 }
 
 TEST(Transition, AttributesOfAnotherTransitionAreRefusedByName) {
-  const auto r = check_transition(QpState::reset, to(QpState::init), kToInit | Attr::kSqPsn);
+  const auto r =
+      check_transition(QpType::rc, QpState::reset, to(QpState::init), kToInit | Attr::kSqPsn);
   ASSERT_FALSE(r.ok());
   EXPECT_THAT(r.error().message, HasSubstr("RESET to INIT: may not set SQ_PSN"));
 }
 
 TEST(Transition, SkippingAStateIsRefused) {
-  EXPECT_FALSE(check_transition(QpState::reset, to(QpState::rts), kToRts).ok());
-  EXPECT_FALSE(check_transition(QpState::init, to(QpState::rts), kToRts).ok());
-  EXPECT_FALSE(check_transition(QpState::error, to(QpState::rts), kToRts).ok());
+  EXPECT_FALSE(check_transition(QpType::rc, QpState::reset, to(QpState::rts), kToRts).ok());
+  EXPECT_FALSE(check_transition(QpType::rc, QpState::init, to(QpState::rts), kToRts).ok());
+  EXPECT_FALSE(check_transition(QpType::rc, QpState::error, to(QpState::rts), kToRts).ok());
 }
 
 TEST(Transition, EveryStateMayGoToResetAndError) {
   for (auto s : {QpState::reset, QpState::init, QpState::rtr, QpState::rts, QpState::error}) {
-    EXPECT_TRUE(check_transition(s, to(QpState::reset), Attr::kState).ok());
-    EXPECT_TRUE(check_transition(s, to(QpState::error), Attr::kState).ok());
+    EXPECT_TRUE(check_transition(QpType::rc, s, to(QpState::reset), Attr::kState).ok());
+    EXPECT_TRUE(check_transition(QpType::rc, s, to(QpState::error), Attr::kState).ok());
   }
 }
 
 TEST(Transition, WrongCurrentStateIsRefused) {
   auto a = to(QpState::rts);
   a.current_state = QpState::sqd;
-  EXPECT_FALSE(check_transition(QpState::rtr, a, kToRts | Attr::kCurrentState).ok());
+  EXPECT_FALSE(check_transition(QpType::rc, QpState::rtr, a, kToRts | Attr::kCurrentState).ok());
 }
 
 }  // namespace

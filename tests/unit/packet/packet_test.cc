@@ -6,7 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <random>
+#include <set>
 #include <span>
 #include <variant>
 #include <vector>
@@ -39,8 +41,13 @@ Packet example(Opcode op, std::span<const std::uint8_t> payload) {
            .destination = Qpn{0x12'3456},
            .ack_request = true,
            .psn = Psn{0xff'fffe}};
+  p.xrceth = {0x34'5678};
+  p.deth = {0x8001'0000, Qpn{0x65'4321}};
+  p.feth = {Selectivity::region, true, true};
   p.reth = {0x7f00'1234'5678, Key{0xdead'beef}, 9000};
+  p.atomic_eth = {0x7f00'8765'4320, Key{0xfeed'f00d}, 0x1122'3344'5566'7788, 99};
   p.aeth = {Syndrome::ack(3), 0x01'0203};
+  p.atomic_ack_eth = {0x99aa'bbcc'ddee'ff00};
   p.immediate = {1, 2, 3, 4};
   p.ieth = {Key{0x5566'7788}};
   p.payload = payload;
@@ -73,13 +80,69 @@ TEST(Packet, ParseMirrorsEncode) {
       const Packet& out = std::get<Packet>(parsed);
       const OpcodeInfo& info = info_of(op);
       EXPECT_EQ(out.bth, in.bth) << info.name;
+      EXPECT_EQ(out.xrceth, info.xrceth ? in.xrceth : Xrceth{}) << info.name;
+      EXPECT_EQ(out.deth, info.deth ? in.deth : Deth{}) << info.name;
+      EXPECT_EQ(out.feth, info.feth ? in.feth : Feth{}) << info.name;
       EXPECT_EQ(out.reth, info.reth ? in.reth : Reth{}) << info.name;
+      EXPECT_EQ(out.atomic_eth, info.atomic_eth ? in.atomic_eth : AtomicEth{}) << info.name;
       EXPECT_EQ(out.aeth, info.aeth ? in.aeth : Aeth{}) << info.name;
+      EXPECT_EQ(out.atomic_ack_eth, info.atomic_ack_eth ? in.atomic_ack_eth : AtomicAckEth{})
+          << info.name;
       EXPECT_EQ(out.immediate, info.immediate ? in.immediate : Immediate{}) << info.name;
       EXPECT_EQ(out.ieth, info.ieth ? in.ieth : Ieth{}) << info.name;
       EXPECT_TRUE(std::ranges::equal(out.payload, in.payload)) << info.name;
     }
   }
+}
+
+/// The order that the spec gives, on the opcodes with more than one extension.
+TEST(Packet, HeadersStandInOrder) {
+  const auto extensions = [](Opcode op) {
+    const Bytes frame = frame_of(example(op, {}));
+    return Bytes{frame.begin() + Bth::kSize, frame.end()};
+  };
+  const Bytes xrceth{0, 0x34, 0x56, 0x78};
+  const Bytes deth{0x80, 0x01, 0, 0, 0, 0x65, 0x43, 0x21};
+  const Bytes feth{0, 0, 0, 0x13};
+  const Bytes reth{0, 0, 0x7f, 0, 0x12, 0x34, 0x56, 0x78, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0x23, 0x28};
+  const Bytes immediate{1, 2, 3, 4};
+  const Bytes ieth{0x55, 0x66, 0x77, 0x88};
+  const Bytes aeth{3, 1, 2, 3};
+  const Bytes atomic_ack{0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff, 0x00};
+  const auto join = [](std::initializer_list<Bytes> parts) {
+    Bytes all;
+    for (const Bytes& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  };
+  EXPECT_EQ(extensions(Opcode::rc_write_only_imm), join({reth, immediate}));
+  EXPECT_EQ(extensions(Opcode::rc_atomic_acknowledge), join({aeth, atomic_ack}));
+  EXPECT_EQ(extensions(Opcode::rc_flush), join({feth, reth}));
+  EXPECT_EQ(extensions(Opcode::ud_send_only_imm), join({deth, immediate}));
+  EXPECT_EQ(extensions(Opcode::xrc_write_only_imm), join({xrceth, reth, immediate}));
+  EXPECT_EQ(extensions(Opcode::xrc_send_last_inv), join({xrceth, ieth}));
+  EXPECT_EQ(extensions(Opcode::xrc_flush), join({xrceth, feth, reth}));
+  EXPECT_EQ(extensions(Opcode::xrc_atomic_write), join({xrceth, reth}));
+  EXPECT_EQ(extensions(Opcode::xrc_atomic_acknowledge), join({aeth, atomic_ack}));
+}
+
+/// As a hardware NIC sends it: no migration bit, PSN 0, BECN, 16 reserved bytes.
+TEST(Packet, CongestionNotification) {
+  Packet p;
+  p.bth.opcode = Opcode::cnp;
+  p.bth.migration = false;
+  p.bth.becn = true;
+  p.bth.destination = Qpn{0xd2};
+  Bytes expected{0x81, 0x00, 0xff, 0xff, 0x40, 0x00, 0x00, 0xd2, 0x00, 0x00, 0x00, 0x00};
+  expected.resize(28);
+  Bytes frame(expected.size(), 0xee);
+  encode_headers(p, frame);
+  EXPECT_EQ(frame, expected);
+
+  frame[20] = 0x77;  // reserved: ignored
+  const auto parsed = parse(with_icrc(frame));
+  ASSERT_TRUE(std::holds_alternative<Packet>(parsed));
+  EXPECT_EQ(std::get<Packet>(parsed).bth, p.bth);
+  EXPECT_TRUE(std::get<Packet>(parsed).payload.empty());
 }
 
 TEST(Packet, PadIsZeros) {
@@ -147,8 +210,9 @@ TEST(Packet, PadMayTakeTheWholePayload) {
 TEST(Packet, ParseIsTotal) {
   std::mt19937 generator{20};
   std::array<std::size_t, 5> outcomes{};  // parsed, and each reason
+  std::set<Opcode> accepted;
   for (unsigned op = 0; op < 256; ++op) {
-    for (std::size_t size = 0; size <= 64; ++size) {
+    for (std::size_t size = 0; size <= 72; ++size) {
       for (int round = 0; round < 8; ++round) {
         Bytes b(size);  // its own allocation: a sanitizer sees a read behind the end
         for (auto& x : b) x = static_cast<std::uint8_t>(generator());
@@ -158,12 +222,14 @@ TEST(Packet, ParseIsTotal) {
         const auto* p = std::get_if<Packet>(&parsed);
         ++outcomes[p != nullptr ? 0 : 1 + static_cast<std::size_t>(std::get<Malformed>(parsed))];
         if (p == nullptr) continue;
+        accepted.insert(p->bth.opcode);
         EXPECT_EQ(header_size(p->bth.opcode) + p->payload.size() + p->bth.pad + kIcrcSize, size);
         EXPECT_FALSE(text(*p).empty());
       }
     }
   }
   for (const std::size_t n : outcomes) EXPECT_GT(n, 0u);
+  EXPECT_EQ(accepted.size(), known_opcodes().size());
 }
 
 }  // namespace

@@ -65,6 +65,56 @@ TEST(Print, Acknowledge) {
   EXPECT_EQ(text(p), "RC ACKNOWLEDGE qp 0x000011 psn 0x001000 nak remote access error msn 7");
 }
 
+TEST(Print, Atomics) {
+  Packet p = packet(Opcode::rc_compare_swap);
+  p.atomic_eth = {0x1000, Key{0x1234}, 0xaa, 0xbb};
+  EXPECT_EQ(text(p),
+            "RC COMPARE_SWAP qp 0x000011 psn 0x001000 va 0x1000 rkey 0x00001234 compare 0xbb "
+            "swap 0xaa");
+  p.bth.opcode = Opcode::rc_fetch_add;
+  EXPECT_EQ(text(p), "RC FETCH_ADD qp 0x000011 psn 0x001000 va 0x1000 rkey 0x00001234 add 0xaa");
+  p.bth.opcode = Opcode::rc_atomic_acknowledge;
+  p.aeth = {Syndrome::ack(), 7};
+  p.atomic_ack_eth = {0x1122'3344'5566'7788};
+  EXPECT_EQ(text(p),
+            "RC ATOMIC ACKNOWLEDGE qp 0x000011 psn 0x001000 ack msn 7 original "
+            "0x1122334455667788");
+  p.bth.opcode = Opcode::rc_atomic_write;
+  p.reth = {0x1000, Key{0x1234}, 8};
+  p.payload = std::span{kData}.first(8);
+  EXPECT_EQ(text(p),
+            "RC ATOMIC_WRITE qp 0x000011 psn 0x001000 va 0x1000 rkey 0x00001234 len 8 payload 8");
+}
+
+TEST(Print, Flush) {
+  Packet p = packet(Opcode::rc_flush);
+  p.reth = {0x1000, Key{0x1234}, 64};
+  p.feth = {Selectivity::range, true, true};
+  EXPECT_EQ(text(p),
+            "RC FLUSH qp 0x000011 psn 0x001000 range global persistent va 0x1000 "
+            "rkey 0x00001234 len 64");
+  p.feth = {Selectivity::region, false, true};
+  EXPECT_EQ(text(p),
+            "RC FLUSH qp 0x000011 psn 0x001000 region persistent va 0x1000 rkey 0x00001234 "
+            "len 64");
+  EXPECT_EQ(text(static_cast<Selectivity>(3)), "reserved selectivity");
+}
+
+TEST(Print, OtherServices) {
+  Packet p = packet(Opcode::uc_write_last);
+  EXPECT_EQ(text(p), "UC WRITE last qp 0x000011 psn 0x001000 payload 0");
+  p.bth.opcode = Opcode::ud_send_only;
+  p.deth = {0x1111'1111, Qpn{0xf3}};
+  EXPECT_EQ(text(p),
+            "UD SEND only qp 0x000011 psn 0x001000 from 0x0000f3 qkey 0x11111111 payload 0");
+  p.bth.opcode = Opcode::xrc_send_middle;
+  p.xrceth = {0x45};
+  EXPECT_EQ(text(p), "XRC SEND middle qp 0x000011 psn 0x001000 srq 0x000045 payload 0");
+  p.bth.opcode = Opcode::cnp;
+  p.bth.becn = true;
+  EXPECT_EQ(text(p), "CNP qp 0x000011 psn 0x001000 becn");
+}
+
 TEST(Print, Flags) {
   Packet p = packet(Opcode::rc_send_only);
   p.bth.pkey = 0x7fff;

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/counters.h"
+#include "engine/event.h"
+#include "engine/memory.h"
+#include "engine/shared_receive_queue.h"
+#include "engine/work_request.h"
+
+namespace verbena::engine {
+
+/// What the handlers of a queue pair need of the RNIC.
+struct Services {
+  KeyTable& keys;
+  Dma& dma;
+  const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
+  Counters counters;
+  std::vector<CompletionQueue*> notifications;
+  std::vector<Event> events;
+  std::vector<Segment> segments;  // scratch of resolve()
+};
+
+/// The address ranges of bytes [offset, offset + length) of a gather list. False: a key is
+/// wrong, the range is outside its region, or `access` isn't granted (IBA 10.6.3).
+[[nodiscard]] bool resolve(const KeyTable& keys, PdId pd, std::span<const Sge> sges,
+                           std::uint32_t offset, std::uint32_t length, unsigned access,
+                           std::vector<Segment>& out);
+
+}  // namespace verbena::engine

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/numbers.h"
+#include "engine/completion_queue.h"
+#include "engine/memory.h"
+#include "engine/receive_queue.h"
+
+namespace verbena::engine {
+
+struct SrqInit {
+  PdId pd{};
+  std::uint32_t depth = 0;
+  std::uint32_t max_sge = 0;
+  /// For XRC: where its receives complete. Others complete where their queue pair says.
+  CompletionQueue* xrc_cq = nullptr;
+  void* cookie = nullptr;
+};
+
+/// A receive queue of many queue pairs (IBA 10.2.9.3).
+struct SharedReceiveQueue {
+  SharedReceiveQueue(std::uint32_t srqn, const SrqInit& init)
+      : number{srqn},
+        pd{init.pd},
+        xrc_cq{init.xrc_cq},
+        cookie{init.cookie},
+        queue{init.depth, init.max_sge} {}
+
+  const std::uint32_t number;  // 24 bits; XRC requests name it
+  const PdId pd;
+  CompletionQueue* const xrc_cq;
+  void* const cookie;
+  ReceiveQueue queue;
+  std::uint32_t limit = 0;  // fewer receives than this raise one event; 0: none
+  unsigned users = 0;
+};
+
+}  // namespace verbena::engine
