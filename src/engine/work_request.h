@@ -73,7 +73,7 @@ struct SendRequest {
   packet::Immediate immediate{};
   std::uint64_t remote_address = 0;
   Key rkey{};
-  std::span<const Sge> sges;
+  std::span<const Sge> sges{};
 
   Key invalidate{};         // send_invalidate, local_invalidate
   AtomicOperands atomic{};  // compare_swap, fetch_add
@@ -86,7 +86,7 @@ struct SendRequest {
 
 struct ReceiveRequest {
   std::uint64_t wr_id = 0;
-  std::span<const Sge> sges;
+  std::span<const Sge> sges{};
 };
 
 /// Why a request was not taken; the C ABI returns the errno of the same meaning.

@@ -147,34 +147,58 @@ void check(const Status& s) {
   if (!s) throw std::runtime_error{s.error().message};
 }
 
-End make_end(World& world, const ConnectOptions& o) {
+End make_end(World& world, const ConnectOptions& o, engine::QpType type, bool srq) {
+  using engine::QpType;
   End e;
   e.node = &world.add_node();
   e.pd = e.node->rnic().alloc_pd().value();
   e.cq = std::make_unique<engine::CompletionQueue>(4 * o.depth, nullptr);
+  const bool xrc = type == QpType::xrc_receive;
+  if (srq || xrc) {
+    e.srq = e.node->rnic()
+                .create_srq({.pd = e.pd,
+                             .depth = o.depth,
+                             .max_sge = o.sges,
+                             .xrc_cq = xrc ? e.cq.get() : nullptr})
+                .value();
+  }
   e.qp = e.node->rnic()
              .create_qp({.pd = e.pd,
                          .send_cq = e.cq.get(),
                          .receive_cq = e.cq.get(),
                          .max_send = o.depth,
-                         .max_receive = o.depth,
+                         .max_receive = srq || xrc ? 0 : o.depth,
                          .max_send_sge = o.sges,
                          .max_receive_sge = o.sges,
                          .max_inline = o.max_inline,
-                         .signal_all = false})
+                         .signal_all = false,
+                         .type = type,
+                         .srq = xrc ? nullptr : e.srq})
              .value();
   return e;
 }
 
+struct StateChange {
+  engine::QpState to;
+  unsigned by_type[5];  // rc, uc, ud, xrc_send, xrc_receive
+};
+
 void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) {
   using engine::Access;
-  using engine::Attr;
+  using A = engine::Attr;
+  constexpr unsigned kConnect = A::kPath | A::kPathMtu | A::kDestQpn | A::kRqPsn;
+  constexpr unsigned kServe = kConnect | A::kMaxDestRdAtomic | A::kMinRnrTimer;
+  constexpr unsigned kAsk =
+      A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSqPsn | A::kMaxRdAtomic;
+  constexpr unsigned kBirth = A::kPkeyIndex | A::kPort | A::kAccess;
+  static constexpr StateChange kWay[] = {
+      {engine::QpState::init,
+       {kBirth, kBirth, A::kPkeyIndex | A::kPort | A::kQkey, kBirth, kBirth}},
+      {engine::QpState::rtr, {kServe, kConnect, 0, kConnect, kServe}},
+      {engine::QpState::rts, {kAsk, A::kSqPsn, A::kSqPsn, kAsk, A::kTimeout | A::kSqPsn}},
+  };
   engine::QpAttributes a;
   a.access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
-  a.state = engine::QpState::init;
-  check(e.node->rnic().modify_qp(*e.qp, a,
-                                 Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess));
-  a.state = engine::QpState::rtr;
   a.flow = {
       .source = e.node->address(), .destination = peer.node->address(), .source_port = 0xc000};
   a.path_mtu = o.mtu;
@@ -182,24 +206,23 @@ void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) 
   a.rq_psn = rq;
   a.max_dest_rd_atomic = o.rd_atomic;
   a.min_rnr_timer = o.min_rnr_timer;
-  check(e.node->rnic().modify_qp(*e.qp, a,
-                                 Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn |
-                                     Attr::kRqPsn | Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer));
-  a.state = engine::QpState::rts;
   a.timeout = o.timeout;
   a.retry_count = o.retry_count;
   a.rnr_retry = o.rnr_retry;
   a.sq_psn = sq;
   a.max_rd_atomic = o.rd_atomic;
-  check(e.node->rnic().modify_qp(*e.qp, a,
-                                 Attr::kState | Attr::kTimeout | Attr::kRetryCount |
-                                     Attr::kRnrRetry | Attr::kSqPsn | Attr::kMaxRdAtomic));
+  a.qkey = 0x1111;
+  for (const StateChange& change : kWay) {
+    a.state = change.to;
+    check(e.node->rnic().modify_qp(
+        *e.qp, a, A::kState | change.by_type[static_cast<std::size_t>(e.qp->type)]));
+  }
 }
 
 }  // namespace
 
 Connection::Connection(World& world, const ConnectOptions& o)
-    : a{make_end(world, o)}, b{make_end(world, o)} {
+    : a{make_end(world, o, o.type_a, false)}, b{make_end(world, o, o.type_b, o.srq_b)} {
   bring_up(a, b, o, o.psn_a, o.psn_b);
   bring_up(b, a, o, o.psn_b, o.psn_a);
 }

@@ -3,6 +3,7 @@
 // A network in one thread: RNICs, a virtual clock, and links that lose, duplicate and delay.
 // Everything follows from the seed.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -39,6 +40,10 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
 
   /// A host that has died: it sends and receives nothing.
   bool dead = false;
+
+  [[nodiscard]] bool saw(engine::EventKind kind) const {
+    return std::any_of(events.begin(), events.end(), [&](const auto& e) { return e.kind == kind; });
+  }
 
   /// All that happened so far.
   std::vector<engine::Event> events;
@@ -118,13 +123,14 @@ struct End {
   Node* node = nullptr;
   engine::PdId pd{};
   std::unique_ptr<engine::CompletionQueue> cq;
+  engine::SharedReceiveQueue* srq = nullptr;
   engine::QueuePair* qp = nullptr;
 
   [[nodiscard]] engine::PostResult send(const engine::SendRequest& r) {
     return node->rnic().post_send(*qp, r);
   }
   [[nodiscard]] engine::PostResult receive(const engine::ReceiveRequest& r) {
-    return node->rnic().post_receive(*qp, r);
+    return srq != nullptr ? engine::Rnic::post_receive(*srq, r) : node->rnic().post_receive(*qp, r);
   }
   /// All that is there.
   [[nodiscard]] std::vector<engine::Completion> poll();
@@ -142,9 +148,12 @@ struct ConnectOptions {
   std::uint32_t max_inline = 256;
   Psn psn_a{0x1000};
   Psn psn_b{0x2000};
+  engine::QpType type_a = engine::QpType::rc;
+  engine::QpType type_b = engine::QpType::rc;
+  bool srq_b = false;  // B receives from a shared queue
 };
 
-/// Two nodes with one RC queue pair each, connected, in RTS.
+/// Two nodes with one queue pair each, connected, in RTS.
 struct Connection {
   Connection(World& world, const ConnectOptions& options);
   End a;
