@@ -5,11 +5,26 @@
 
 namespace verbena::engine {
 
+CompletionQueue::Ring CompletionQueue::allocate(std::uint32_t capacity) {
+  Ring ring{static_cast<Completion*>(std::calloc(capacity, sizeof(Completion)))};
+  if (!ring) throw std::bad_alloc{};
+  return ring;
+}
+
 CompletionQueue::CompletionQueue(std::uint32_t capacity, void* cookie)
-    : ring_{static_cast<Completion*>(std::calloc(capacity, sizeof(Completion)))},
-      capacity_{capacity},
-      cookie_{cookie} {
-  if (!ring_) throw std::bad_alloc{};
+    : ring_{allocate(capacity)}, capacity_{capacity}, cookie_{cookie} {}
+
+bool CompletionQueue::resize(std::uint32_t capacity) {
+  const std::uint64_t head = head_.load();
+  const std::uint64_t waiting = tail_.load() - head;
+  if (waiting > capacity) return false;
+  Ring moved = allocate(capacity);
+  for (std::uint64_t i = 0; i < waiting; ++i) moved[i] = ring_[(head + i) % capacity_];
+  ring_ = std::move(moved);
+  capacity_ = capacity;
+  head_.store(0);
+  tail_.store(waiting);
+  return true;
 }
 
 std::size_t CompletionQueue::poll(std::span<Completion> out) {

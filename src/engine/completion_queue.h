@@ -33,6 +33,9 @@ class CompletionQueue {
   /// Asks for one event at the next completion: any, or only a solicited one or an error.
   void arm(bool solicited_only);
 
+  /// Neither side may be at it meanwhile. False: more completions wait than would fit.
+  [[nodiscard]] bool resize(std::uint32_t capacity);
+
   // Producer side.
 
   enum class Pushed : std::uint8_t { quietly, raise_event, overrun };
@@ -49,7 +52,9 @@ class CompletionQueue {
     void operator()(Completion* p) const { std::free(p); }
   };
   /// From calloc: some programs ask for millions of entries and use few.
-  std::unique_ptr<Completion[], Free> ring_;
+  using Ring = std::unique_ptr<Completion[], Free>;
+  [[nodiscard]] static Ring allocate(std::uint32_t capacity);
+  Ring ring_;
   std::uint32_t capacity_;
   void* cookie_;
   alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll

@@ -31,6 +31,7 @@ struct Counters {
   std::uint64_t drop_response = 0;    // a response to nothing that is outstanding
   std::uint64_t cq_overruns = 0;
   std::uint64_t rcvd_cnps = 0;
+  std::uint64_t sent_cnps = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t early_retransmits = 0;
 };

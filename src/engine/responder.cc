@@ -365,11 +365,37 @@ bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syn
   return true;
 }
 
+/// Congestion notification packet. False: no room.
+bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
+  Packet p;
+  p.bth.opcode = packet::Opcode::cnp;
+  p.bth.migration = false;
+  p.bth.becn = true;
+  p.bth.destination = qp.attributes.dest_qpn;
+  const auto out = sink.reserve(qp.attributes.flow, packet::frame_size(p.bth.opcode, 0));
+  if (out.empty()) return false;
+  packet::encode_headers(p, out);
+  sink.commit();
+  ++services.counters.sent_cnps;
+  return true;
+}
+
 }  // namespace
+
+void note_congestion(Responder& r, Instant now) {
+  constexpr Duration kSpacing = std::chrono::microseconds{50};
+  if (now < r.next_notice) return;
+  r.congested = true;
+  r.next_notice = now + kSpacing;
+}
 
 Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                         unsigned budget) {
   Responder& r = qp.responder;
+  if (r.congested) {
+    if (!send_notice(services, qp, sink)) return Sent::sink_full;
+    r.congested = false;
+  }
   for (unsigned sent = 0; !r.responses.empty(); ++sent) {
     if (sent == budget) return Sent::more;
     Response& response = r.responses.front();

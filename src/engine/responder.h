@@ -13,6 +13,7 @@
 
 #include "base/numbers.h"
 #include "base/psn.h"
+#include "base/time.h"
 #include "engine/receive_queue.h"
 #include "engine/requester.h"
 #include "packet/aeth.h"
@@ -56,11 +57,18 @@ struct Responder {
   std::deque<Response> responses{};
   std::optional<packet::Syndrome> answer{};
 
+  bool congested = false;  // a packet came marked: tell the sender
+  Instant next_notice{};   // not before then
+
   std::deque<SavedAtomic> atomics{};  // the newest max_dest_rd_atomic
 };
 
 /// A request to an RC or XRC queue pair.
 void handle_request(Services& services, QueuePair& qp, const packet::Packet& p);
+
+/// A packet came with "congestion experienced" on it: its sender is told, but not too often
+/// (IBA annex A17.9.3).
+void note_congestion(Responder& r, Instant now);
 
 /// Sends responses and the answer, at most `budget` packets.
 [[nodiscard]] Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,

@@ -468,6 +468,10 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     return;
   }
   ++counters.rcvd_pkts;
+  constexpr std::uint8_t kCongestionExperienced = 3;  // RFC 3168
+  if (!cnp && qp.type != QpType::ud && (datagram.traffic_class & 3) == kCongestionExperienced) {
+    note_congestion(qp.responder, now);
+  }
   if (cnp) {
     ++counters.rcvd_cnps;
     slow_down(qp, now);

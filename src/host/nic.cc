@@ -256,12 +256,28 @@ Status Nic::deregister_memory(Key key) {
   return impl_->locked([&] { return impl_->rnic.deregister_memory(key); });
 }
 
+namespace {
+
+Status check_entries(std::uint32_t entries) {
+  if (entries > 0 && entries <= engine::Limits::kMaxCompletions) return Ok{};
+  return Error{EINVAL, fmt::format("{} entries; a completion queue has 1 to {}", entries,
+                                   engine::Limits::kMaxCompletions)};
+}
+
+}  // namespace
+
+Status Nic::resize_cq(CompletionQueue& cq, std::uint32_t entries) {
+  if (auto legal = check_entries(entries); !legal) return legal;
+  return impl_->locked([&]() -> Status {
+    const std::lock_guard polling{cq.polling};
+    if (cq.ring.resize(entries)) return Ok{};
+    return Error{EINVAL, fmt::format("more than {} completions wait in it", entries)};
+  });
+}
+
 Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel* channel,
                                         void* user) {
-  if (entries == 0 || entries > engine::Limits::kMaxCompletions) {
-    return Error{EINVAL, fmt::format("{} entries; a completion queue has 1 to {}", entries,
-                                     engine::Limits::kMaxCompletions)};
-  }
+  if (auto legal = check_entries(entries); !legal) return legal.error();
   return new CompletionQueue{entries, channel, user};
 }
 

@@ -44,6 +44,8 @@ class Nic {
   Status deregister_memory(Key key);
   [[nodiscard]] Result<CompletionQueue*> create_cq(std::uint32_t entries,
                                                    CompletionChannel* channel, void* user);
+  /// EINVAL when more completions wait than would fit.
+  Status resize_cq(CompletionQueue& cq, std::uint32_t entries);
   /// EBUSY while a queue pair uses it.
   Status destroy_cq(CompletionQueue* cq);
   [[nodiscard]] Result<engine::QueuePair*> create_qp(const engine::QpInit& init);

@@ -378,6 +378,30 @@ TEST(Events, AccessErrorIsToldToTheTarget) {
   EXPECT_TRUE(p.c.b.node->saw(EventKind::qp_access_error));
 }
 
+TEST(Congestion, MarkedPacketsAreToldToTheirSenderWhoSlowsDown) {
+  Pair p{{}};
+  std::uint32_t notices = 0;
+  p.world.filter = [&](const packet::Flow& flow, std::span<const std::uint8_t> frame) {
+    if (frame[0] == static_cast<std::uint8_t>(packet::Opcode::cnp)) ++notices;
+    if (flow.source != p.c.a.node->address()) return true;
+    std::vector<std::uint8_t> bytes(frame.begin(), frame.end());
+    bytes.resize(bytes.size() + packet::kIcrcSize);
+    p.c.b.node->rnic().receive({.source = flow.source,
+                                .destination = flow.destination,
+                                .source_port = flow.source_port,
+                                .traffic_class = 3,
+                                .bytes = bytes},
+                               p.world.now());
+    return false;
+  };
+  ASSERT_EQ(p.c.a.send(p.request(SendKind::write, 200'000)), PostResult::posted);
+  const Instant start = p.world.now();
+  EXPECT_EQ(p.wait(p.c.a, 1)[0].status, CompletionStatus::success);
+  EXPECT_GT(notices, 0u);
+  EXPECT_LE(notices, 1 + (p.world.now() - start) / 50us);
+  EXPECT_EQ(p.c.a.node->rnic().counters().rcvd_cnps, notices);
+}
+
 // ---- registrations
 
 TEST(Registration, ZeroBasedAndReregistered) {

@@ -58,6 +58,20 @@ TEST(CompletionQueue, SolicitedRequestDoesNotWeakenOneForAny) {
   EXPECT_EQ(cq.push(numbered(0)), Pushed::raise_event);
 }
 
+TEST(CompletionQueue, ResizingKeepsWhatWaits) {
+  CompletionQueue cq{4, nullptr};
+  std::array<Completion, 8> some;
+  for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(cq.push(numbered(i)), Pushed::quietly);
+  EXPECT_EQ(cq.poll(std::span{some}.first(1)), 1u);
+  EXPECT_EQ(cq.push(numbered(3)), Pushed::quietly);
+  EXPECT_FALSE(cq.resize(2));
+  ASSERT_TRUE(cq.resize(3));
+  EXPECT_EQ(cq.capacity(), 3u);
+  EXPECT_EQ(cq.push(numbered(4)), Pushed::overrun);
+  ASSERT_EQ(cq.poll(some), 3u);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_EQ(some[i].wr_id, i + 1);
+}
+
 // Arm, look again, sleep: the way every event-driven program goes. Nobody may sleep for ever.
 TEST(CompletionQueue, NoCompletionIsMissedBetweenArmingAndSleeping) {
   constexpr std::uint64_t kCount = 100'000;
