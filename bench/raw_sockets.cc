@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -68,8 +69,7 @@ struct Bound {
 
 /// Runs `child` in a forked process and ends it with the returned object.
 struct Child {
-  template <typename F>
-  explicit Child(F&& child) : pid{fork()} {
+  explicit Child(const std::function<void()>& child) : pid{fork()} {
     require(pid >= 0, "fork");
     if (pid == 0) {
       child();

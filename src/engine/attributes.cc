@@ -154,10 +154,12 @@ Status check_transition(QpType type, QpState from, const QpAttributes& to, unsig
   if ((mask & Attr::kCurrentState) != 0 && to.current_state != from) {
     return refused(from, target, "cur_qp_state says " + std::string{name_of(to.current_state)});
   }
-  if (target == QpState::reset || target == QpState::error) return Ok{};
-
   const auto t = static_cast<std::size_t>(type);
   const unsigned given = mask & ~Attr::kState;
+  if ((mask & Attr::kState) != 0 && (target == QpState::reset || target == QpState::error)) {
+    const unsigned extra = given & ~Attr::kCurrentState;
+    return extra == 0 ? Status{Ok{}} : refused(from, target, "may not set " + names_of(extra));
+  }
   for (const Transition& row : kTransitions) {
     if (row.from != from || row.to != target) continue;
     if (const unsigned missing = row.required[t] & ~given; missing != 0) {

@@ -22,7 +22,8 @@ PostResult ReceiveQueue::post(const ReceiveRequest& r) {
   // No message is longer, so a longer receive need not be told apart.
   wqes_[at] = {r.wr_id, static_cast<std::uint32_t>(std::min<std::uint64_t>(length, kMaxMessage)),
                static_cast<std::uint32_t>(r.sges.size())};
-  tail_.store(tail + 1, std::memory_order_release);
+  // seq_cst: the poster looks at the state next, and whoever changed the state at this queue.
+  tail_.store(tail + 1, std::memory_order_seq_cst);
   return PostResult::posted;
 }
 

@@ -33,7 +33,7 @@ class ReceiveQueue {
   // The engine only.
 
   [[nodiscard]] std::uint64_t size() const {
-    return tail_.load(std::memory_order_acquire) - head_.load(std::memory_order_relaxed);
+    return tail_.load(std::memory_order_seq_cst) - head_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool empty() const { return size() == 0; }
   /// Needs !empty().

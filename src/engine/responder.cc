@@ -189,6 +189,8 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
   if (info.last) {
     r.msn = (r.msn + 1) & Psn::kMask;
     if (info.kind == Kind::send || info.immediate) complete_receive(services, qp, p);
+    // Nobody will hear of it: then the peer must not think so.
+    if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
   }
   // A gap that has been filled needs no NAK any more.
   if (p.bth.ack_request || r.answer) r.answer = Syndrome::ack();
@@ -230,6 +232,12 @@ void execute_answered(Services& services, QueuePair& qp, const Packet& p) {
   r.responses.push_back(response);
 }
 
+/// One past the last PSN of a response.
+Psn end_of(const Response& r, std::uint32_t mtu) {
+  const std::uint32_t left = r.to == Kind::read_request ? r.source.length - r.sent : 0;
+  return r.psn + packets_of(left, mtu);
+}
+
 /// C9-105 ff.: what was executed is acknowledged again, never executed again; a READ is read
 /// again, from where asked; an atomic gets the answer that was saved.
 void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
@@ -253,9 +261,12 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
     if (saved == r.atomics.end()) return;
     response.original = saved->original;
   }
-  // The requester has gone back: it has all before this, and will ask again for what comes after.
-  r.responses.clear();
-  r.responses.push_back(response);
+  // The requester has gone back to here: it has all before this packet, and asks again for what
+  // comes after. Answers that end before it are still wanted: several READs may be asked for anew.
+  std::erase_if(r.responses, [&](const Response& queued) {
+    return distance(end_of(queued, qp.attributes.path_mtu), p.bth.psn) > 0;
+  });
+  if (r.responses.size() < qp.attributes.max_dest_rd_atomic) r.responses.push_back(response);
 }
 
 /// XRC: the receive queue that the request names. False: there is none such.

@@ -212,7 +212,7 @@ Status Rnic::destroy_srq(SharedReceiveQueue& srq) {
 }
 
 Result<Qpn> Rnic::new_qpn() {
-  if (qps_.size() >= Limits::kMaxQueuePairs / 2) {
+  if (qps_.size() >= Limits::kMaxQueuePairs) {
     return Error{ENOMEM, "all queue pairs are in use"};
   }
   const std::uint32_t base = slot_ << Qpn::kIndexBits;

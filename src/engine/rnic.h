@@ -28,7 +28,8 @@ namespace verbena::engine {
 
 /// What one RNIC can do; the verbs report these.
 struct Limits {
-  static constexpr std::uint32_t kMaxQueuePairs = (1u << Qpn::kIndexBits) - 1;
+  /// Three quarters of a slot: a free number is then found at once.
+  static constexpr std::uint32_t kMaxQueuePairs = 3u << (Qpn::kIndexBits - 2);
   static constexpr std::uint32_t kMaxQueueDepth = 32'768;
   static constexpr std::uint32_t kMaxSge = 32;
   static constexpr std::uint32_t kMaxInline = 1024;

@@ -111,10 +111,12 @@ std::vector<Device> list_devices() {
   std::map<unsigned, bool> loopback;
   for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
     if ((i->ifa_flags & IFF_UP) == 0 || i->ifa_addr == nullptr) continue;
+    // The name may be an address label ("eth0:alias"): ask for the interface's own.
     const unsigned index = if_nametoindex(i->ifa_name);
-    if (index == 0) continue;
+    std::array<char, IF_NAMESIZE> name{};
+    if (index == 0 || if_indextoname(index, name.data()) == nullptr) continue;
     Device& d = by_index[index];
-    d.interface = i->ifa_name;
+    d.interface = name.data();
     d.name = "vb_" + d.interface;
     d.interface_index = index;
     d.up = (i->ifa_flags & IFF_RUNNING) != 0;

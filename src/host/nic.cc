@@ -1,6 +1,7 @@
 #include "host/nic.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -22,6 +23,8 @@ namespace {
 
 /// Rounds of receive and send that the NIC thread does before it lets go of the lock.
 constexpr int kRounds = 4;
+/// Polls in vain before a poller begins to offer its core to others: some 50 µs.
+constexpr unsigned kPatience = 64;
 /// When the NIC thread looks again at an engine that somebody else had.
 constexpr Duration kBusy = std::chrono::microseconds{50};
 /// Full sockets say when they have room again; this is only in case they don't.
@@ -223,11 +226,23 @@ Result<Nic*> Nic::instance() {
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.
   static std::once_flag once;
   std::call_once(once, [] {
-    pthread_atfork([] { starting.lock(); }, [] { starting.unlock(); },
-                   [] {
-                     starting.unlock();
-                     if (Nic* parents = running.exchange(nullptr)) parents->impl_->abandon();
-                   });
+    // With the engine's lock held, the child finds nothing half-changed.
+    pthread_atfork(
+        [] {
+          starting.lock();
+          if (Nic* nic = running.load()) nic->impl_->engine.lock();
+        },
+        [] {
+          if (Nic* nic = running.load()) nic->impl_->engine.unlock();
+          starting.unlock();
+        },
+        [] {
+          if (Nic* parents = running.exchange(nullptr)) {
+            parents->impl_->abandon();
+            parents->impl_->engine.unlock();
+          }
+          starting.unlock();
+        });
   });
   Nic* const nic = new Nic{std::move(impl)};  // lives as long as its thread: to the end
   running.store(nic, std::memory_order_release);
@@ -350,9 +365,18 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
     const std::lock_guard lock{cq.polling};
     return cq.ring.poll(out);
   };
-  if (const std::size_t n = take(); n > 0) return n;
-  impl_->progress_inline();
-  return take();
+  std::size_t n = take();
+  if (n == 0) {
+    impl_->progress_inline();
+    n = take();
+  }
+  if (n > 0) {
+    cq.vain_polls.store(0, std::memory_order_relaxed);
+  } else if (cq.vain_polls.fetch_add(1, std::memory_order_relaxed) >= kPatience) {
+    // Whoever we wait for may be waiting for this core.
+    sched_yield();
+  }
+  return n;
 }
 
 }  // namespace verbena::host

@@ -3,6 +3,7 @@
 // The process's NIC: the engine and the wire under one lock, and the thread that keeps them
 // going when nobody else does.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -25,6 +26,7 @@ struct CompletionQueue {
   void* const user;                  // the front's own
   SpinLock polling;                  // one consumer at a time
   unsigned events_taken = 0;         // the channel's
+  std::atomic<unsigned> vain_polls{0};
 };
 
 class Nic {

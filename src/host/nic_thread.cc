@@ -5,9 +5,12 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <climits>
 #include <csignal>
+#include <cstring>
 #include <span>
 
 #include "host/clock.h"
@@ -41,7 +44,11 @@ Status NicThread::start(int data_fd, int control_fd) {
                      watch(aside_epoll_, wake_fd_) && watch(aside_epoll_, control_fd) &&
                      watch(full_epoll_, wake_fd_) && watch(full_epoll_, control_fd) &&
                      watch(full_epoll_, data_fd);
-  if (!ready) return Error{errno, "descriptors for the NIC thread"};
+  if (!ready) {
+    const int why = errno;
+    abandon();
+    return Error{why, fmt::format("descriptors for the NIC thread: {}", std::strerror(why))};
+  }
 
   // The program's signals are for the program's threads.
   sigset_t all;
@@ -57,7 +64,11 @@ Status NicThread::start(int data_fd, int control_fd) {
       },
       this);
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return Error{failed, "pthread_create for the NIC thread"};
+  if (failed != 0) {
+    abandon();
+    return Error{failed,
+                 fmt::format("pthread_create for the NIC thread: {}", std::strerror(failed))};
+  }
   pthread_setname_np(thread, "verbena-nic");
   pthread_detach(thread);
   return Ok{};
@@ -75,8 +86,13 @@ void NicThread::wake_by(Instant deadline) {
 NicThread::Woken NicThread::wait(int epoll, Instant until) {
   std::array<epoll_event, 3> events{};
   const timespec left = until_from_now(until);
-  const int n =
+  int n =
       epoll_pwait2(epoll, events.data(), events.size(), until == kNever ? nullptr : &left, nullptr);
+  if (n < 0 && (errno == ENOSYS || errno == EPERM)) {  // before Linux 5.11; some sandboxes
+    const auto ms = left.tv_sec * 1000 + left.tv_nsec / 1'000'000 + 1;
+    n = epoll_wait(epoll, events.data(), events.size(),
+                   until == kNever ? -1 : static_cast<int>(std::min<long>(ms, INT_MAX)));
+  }
   if (n < 0 && errno != EINTR)
     log(LogLevel::error, "epoll_pwait2 in the NIC thread: errno {}", errno);
 
@@ -132,9 +148,10 @@ void NicThread::run() {
 }
 
 void NicThread::abandon() {
-  close(wake_fd_);
-  close(aside_epoll_);
-  close(full_epoll_);
+  for (int* fd : {&wake_fd_, &aside_epoll_, &full_epoll_}) {
+    if (*fd >= 0) close(*fd);
+    *fd = -1;
+  }
 }
 
 }  // namespace verbena::host

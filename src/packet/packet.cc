@@ -49,7 +49,9 @@ void put_extensions(const Packet& p, const OpcodeInfo& info, std::span<std::uint
 std::optional<Malformed> check_body(const Bth& bth, const OpcodeInfo& info, Bytes body) {
   if (!info.known()) return Malformed::unknown_opcode;
   if (body.size() < info.extension_size()) return Malformed::too_short;
-  if (body.size() - info.extension_size() < bth.pad) return Malformed::bad_pad;
+  // C9-12 ff.: with its pad, a payload is a whole number of words.
+  const std::size_t padded = body.size() - info.extension_size();
+  if (padded < bth.pad || padded % 4 != 0) return Malformed::bad_pad;
   return std::nullopt;
 }
 

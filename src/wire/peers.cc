@@ -1,5 +1,6 @@
 #include "wire/peers.h"
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -18,12 +19,15 @@ constexpr int kEventsPerTurn = 64;
 constexpr int kMessagesPerTurn = 64;
 constexpr int kSendBuffer = 1 << 20;  // the kernel clamps it to net.core.wmem_max
 
+Fd spare_descriptor() { return Fd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}; }
+
 }  // namespace
 
 Peers::Peers(std::uint32_t own_slot, Fd listener, int table_fd, std::span<std::uint8_t> memory,
              int epoll_fd)
     : own_slot_{own_slot},
       listener_{std::move(listener)},
+      spare_{spare_descriptor()},
       table_fd_{table_fd},
       memory_{memory},
       epoll_fd_{epoll_fd} {
@@ -88,7 +92,17 @@ void Peers::serve(PeerEvents& events) {
 void Peers::accept_all() {
   for (;;) {
     Fd accepted{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
-    if (!accepted) return;
+    if (!accepted) {
+      if (errno != EMFILE && errno != ENFILE) return;
+      // Out of descriptors: turn the peer away, or it would wake us for ever.
+      spare_ = {};
+      accepted = Fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+      const bool none = !accepted;
+      accepted = {};
+      spare_ = spare_descriptor();
+      if (none || !spare_) return;
+      continue;
+    }
     if (trusted_peer(accepted)) watch(std::move(accepted), 0);
   }
 }
@@ -179,6 +193,7 @@ void Peers::drop(int fd) {
 void Peers::close() {
   // The name first: whoever sees a hang-up then finds it gone.
   listener_.reset();
+  spare_.reset();
   connections_.clear();
   by_slot_.clear();
 }

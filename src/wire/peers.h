@@ -56,6 +56,7 @@ class Peers {
 
   std::uint32_t own_slot_;
   Fd listener_;
+  Fd spare_;  // for turning peers away when descriptors have run out
   int table_fd_;
   std::span<std::uint8_t> memory_;
   int epoll_fd_;

@@ -79,7 +79,12 @@ class UdpWire::Impl {
 
   Status open_address(const LocalAddress& local) {
     for (const auto& address : addresses_) {
-      if (address->socket.local.address == local.address) return Ok{};
+      if (address->socket.local.address != local.address) continue;
+      const bool same = address->socket.local.interface == local.interface;
+      if (same || !local.address.is_link_local()) return Ok{};
+      return Error{EADDRINUSE, local.address.text() +
+                                   " is in use on another interface: one process can use a "
+                                   "link-local address on one of them only"};
     }
     auto opened = open_receive_socket(local);
     if (!opened) return opened.error();

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHECK(condition)                                                      \
@@ -30,5 +31,6 @@ int main(void) {
   CHECK(devices != NULL);
   for (int i = 0; i < count; ++i) ours += strcmp(name(devices[i]), "vb_lo") == 0;
   CHECK(ours == 1);
+  free(devices);
   return 0;
 }

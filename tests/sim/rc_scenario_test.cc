@@ -278,6 +278,20 @@ TEST_F(Scenario, LongReadIsAskedForInPiecesThatFitTheWindow) {
   EXPECT_LE(longest, 512u * 1024);
 }
 
+TEST_F(Scenario, ReadsThatAreAskedForAgainTogetherAreAllAnswered) {
+  post(SendKind::read, 64, 1);  // teaches the round-trip time
+  (void)completions_of_a(1);
+  int dropped = 0;
+  world.filter = [&](const packet::Flow& flow, auto) {
+    return flow.source == c.a.node->address() || ++dropped > 4;
+  };
+  for (std::uint64_t id = 2; id < 6; ++id) post(SendKind::read, 64, id);
+  const auto got = completions_of_a(4);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(got[i].wr_id, i + 2);
+  EXPECT_EQ(c.b.node->rnic().counters().duplicate_request, 4u);
+  EXPECT_EQ(c.a.node->rnic().counters().early_retransmits, 1u);
+}
+
 TEST_F(Scenario, CompletionQueueThatOverrunsTakesItsQueuePairDown) {
   const std::array sges{piece(region_a, 1)};
   for (unsigned i = 0; i < 8; ++i) {

@@ -197,14 +197,24 @@ TEST(Packet, ReasonsForRefusal) {
   EXPECT_EQ(reason_of(b), Malformed::bad_pad);
 }
 
-/// The ICRC's bytes are never payload, however the pad lies.
-TEST(Packet, PadMayTakeTheWholePayload) {
-  Bytes b = with_icrc(frame_of(example(Opcode::rc_send_only, {})));
-  b.insert(b.begin() + Bth::kSize, {0, 0, 0});
-  b[1] |= 0x30;
-  const auto parsed = parse(b);
-  ASSERT_TRUE(std::holds_alternative<Packet>(parsed));
-  EXPECT_TRUE(std::get<Packet>(parsed).payload.empty());
+/// C9-12 ff.: payload and pad together are a whole number of words.
+TEST(Packet, PayloadWithPadIsAWholeNumberOfWords) {
+  const Bytes whole = with_icrc(frame_of(example(Opcode::rc_send_only, {})));
+  for (std::size_t extra = 0; extra < 9; ++extra) {
+    for (std::uint8_t pad = 0; pad < 4; ++pad) {
+      Bytes b = whole;
+      b.insert(b.begin() + Bth::kSize, extra, std::uint8_t{0});
+      b[1] = static_cast<std::uint8_t>((b[1] & 0xcf) | (pad << 4));
+      const auto parsed = parse(b);
+      if (extra % 4 == 0 && pad <= extra) {
+        ASSERT_TRUE(std::holds_alternative<Packet>(parsed)) << extra << " " << int{pad};
+        EXPECT_EQ(std::get<Packet>(parsed).payload.size(), extra - pad);
+      } else {
+        ASSERT_TRUE(std::holds_alternative<Malformed>(parsed)) << extra << " " << int{pad};
+        EXPECT_EQ(std::get<Malformed>(parsed), Malformed::bad_pad);
+      }
+    }
+  }
 }
 
 TEST(Packet, ParseIsTotal) {

@@ -52,8 +52,11 @@ TEST_P(RoundTrip, CarriesMixedSizesAndDestinationsInOrder) {
   }
   a.wire->flush();
   ASSERT_TRUE(run_until({&a, &b}, [&] { return b.sink.frames.size() == sizes.size(); }));
-  for (std::uint8_t i = 0; i < sizes.size(); ++i) {
-    EXPECT_EQ(b.sink.frames[i].frame, frame_to(b.qpn(i % 3), sizes[i], i)) << "frame " << int{i};
+  std::uint8_t number = 0;
+  for (const auto size : sizes) {
+    EXPECT_EQ(b.sink.frames[number].frame, frame_to(b.qpn(number % 3), size, number))
+        << "frame " << int{number};
+    ++number;
   }
   EXPECT_EQ(b.counters().icrc_errors, 0u);
 }
