@@ -110,6 +110,16 @@ Refusal check_range(const Services& services, const QueuePair& qp, const packet:
   return granted ? Refusal{} : kNoAccess;
 }
 
+/// C9-215: the word is aligned. With an iova of the program's choice that must hold for where it
+/// really lies, too: the CPU's atomics want it.
+Refusal check_word(const Services& services, const QueuePair& qp, std::uint64_t address, Key rkey,
+                   unsigned access) {
+  if (address % 8 != 0) return kInvalid;
+  const MemoryRegion* region = remote_region(services, qp, rkey, address, 8, access);
+  if (region == nullptr) return kNoAccess;
+  return region->translate(address) % 8 == 0 ? Refusal{} : kInvalid;
+}
+
 /// C9-104, C9-112: key, domain, access and bounds, before a byte moves.
 Refusal check_memory(const Services& services, const QueuePair& qp, const Packet& p) {
   const unsigned access = access_for(p);
@@ -121,12 +131,9 @@ Refusal check_memory(const Services& services, const QueuePair& qp, const Packet
       return check_range(services, qp, p.info().first ? p.reth : qp.responder.target, access);
     case Kind::compare_swap:
     case Kind::fetch_add:
-      // C9-215: the word is aligned.
-      if (p.atomic_eth.address % 8 != 0) return kInvalid;
-      return check_range(services, qp, {p.atomic_eth.address, p.atomic_eth.rkey, 8}, access);
+      return check_word(services, qp, p.atomic_eth.address, p.atomic_eth.rkey, access);
     case Kind::atomic_write:
-      if (p.reth.address % 8 != 0) return kInvalid;
-      return check_range(services, qp, p.reth, access);
+      return check_word(services, qp, p.reth.address, p.reth.rkey, access);
     case Kind::flush:
       if (p.feth.selectivity == packet::Selectivity::range) {
         return check_range(services, qp, p.reth, access);
