@@ -4,11 +4,12 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 JOBS ?= $(shell nproc)
 SOAK_SECONDS ?= 3600
+FUZZ_SECONDS ?= 600
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-kernel soak bench format lint install clean help
+.PHONY: build run test test-all test-kernel mutants fuzz soak bench format lint install clean help
 
 # $(call build_preset,NAME): configure once, build what changed.
 build_preset = test -f build/$(1)/build.ninja || cmake --preset $(1); \
@@ -44,6 +45,19 @@ test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine
 	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
 	exit $$status
 
+mutants: ## plants bugs in a copy of the source, one at a time: the tests must notice each
+	@scripts/deps.sh build
+	@tests/mutants/run.py --jobs $(JOBS)
+
+fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
+	@scripts/deps.sh build fuzz
+	@$(call build_preset,fuzz)
+	@for name in parse receive; do \
+	  build/fuzz/tests/$${name}_replay --write build/fuzz/fuzz/$${name}_seeds; \
+	  build/fuzz/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
+	    -artifact_prefix=build/fuzz/fuzz/ -print_final_stats=1 build/fuzz/fuzz/$${name}_seeds; \
+	done
+
 soak: build ## the end-to-end cases in random order for SOAK_SECONDS (default 3600)
 	@scripts/deps.sh test
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
@@ -70,4 +84,4 @@ clean: ## remove build/
 help: ## this text
 	@echo "Verbena: a user-space RoCEv2 NIC. make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_SECONDS=$(SOAK_SECONDS)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_SECONDS=$(SOAK_SECONDS) FUZZ_SECONDS=$(FUZZ_SECONDS)"

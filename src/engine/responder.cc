@@ -278,9 +278,9 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
 
 /// XRC: the receive queue that the request names. False: there is none such.
 bool choose_srq(const Services& services, QueuePair& qp, const Packet& p) {
-  if (qp.type != QpType::xrc_receive) return true;
+  if (qp.type != QpType::xrc_receive || !takes_receive(p)) return true;
   const auto it = services.srqs.find(p.xrceth.xrcsrq);
-  if (it == services.srqs.end() || it->second->xrc_cq == nullptr) return !takes_receive(p);
+  if (it == services.srqs.end() || it->second->xrc_cq == nullptr) return false;
   qp.responder.xrc_srq = it->second.get();
   return true;
 }

@@ -203,7 +203,12 @@ Status Rnic::destroy_srq(SharedReceiveQueue& srq) {
     return Error{EBUSY, std::to_string(srq.users) + " queue pairs still receive from it"};
   }
   for (auto& [number, qp] : qps_) {
-    if (qp->responder.xrc_srq == &srq) qp->responder.xrc_srq = nullptr;
+    if (qp->responder.xrc_srq != &srq) continue;
+    qp->responder.xrc_srq = nullptr;
+    // A receive that was being filled goes with its queue, and the message can't.
+    if (std::exchange(qp->responder.receive.taken, false)) {
+      enter_error(services_, *qp, EventKind::qp_fatal);
+    }
   }
   --domains_.at(static_cast<std::uint32_t>(srq.pd));
   if (srq.xrc_cq != nullptr) --srq.xrc_cq->users;

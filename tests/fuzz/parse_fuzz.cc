@@ -1,8 +1,7 @@
 // Fuzz target: parse() takes any bytes; what it accepts, encode() gives back.
 //
-// Build: clang++ -std=c++20 -g -O1 -fsanitize=fuzzer,address,undefined -Isrc
-//          tests/fuzz/parse_fuzz.cc src/packet/packet.cc src/packet/print.cc
-// Run:   ./a.out -max_len=256 -max_total_time=60
+// Run: cmake --preset fuzz && cmake --build --preset fuzz --target parse_fuzz
+//      build/fuzz/fuzz/parse_fuzz -max_total_time=60 build/fuzz/fuzz/parse_seeds
 
 #include <algorithm>
 #include <cstddef>
@@ -15,6 +14,7 @@
 
 #include "packet/packet.h"
 #include "packet/print.h"
+#include "tests/fuzz/target.h"
 
 using namespace verbena::packet;
 
@@ -40,6 +40,17 @@ std::vector<std::uint8_t> canonical(std::span<const std::uint8_t> frame, const P
 }
 
 }  // namespace
+
+std::vector<verbena::fuzz::Bytes> verbena::fuzz::seeds_of(
+    const std::vector<Recording>& recordings) {
+  std::vector<Bytes> out;
+  for (const Recording& r : recordings) {
+    for (const test::Captured& c : r) out.push_back(c.payload);
+  }
+  return out;
+}
+
+bool verbena::fuzz::change(Bytes&, std::mt19937_64&) { return false; }
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::span bytes{data, size};

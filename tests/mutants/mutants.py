@@ -1,0 +1,463 @@
+"""Planted bugs: one-line mistakes in the protocol that the tests must notice.
+
+Each row is (name, file, the right text, the wrong text); the comment names what is expected to
+notice it. The right text occurs exactly once in the file; white space and line breaks in it
+match any. The bugs of one file stand together, so that the next build recompiles little.
+"""
+
+RESPONDER = "src/engine/responder.cc"
+PLACEMENT = "src/engine/placement.cc"
+REQUESTER = "src/engine/requester.cc"
+COMPLETER = "src/engine/completer.cc"
+QUEUE_PAIR = "src/engine/queue_pair.cc"
+SEND_QUEUE = "src/engine/send_queue.cc"
+RECEIVE_QUEUE = "src/engine/receive_queue.cc"
+COMPLETION_QUEUE = "src/engine/completion_queue.cc"
+RNIC = "src/engine/rnic.cc"
+UNRELIABLE = "src/engine/unreliable.cc"
+WINDOWS = "src/engine/window_binding.cc"
+MEMORY = "src/engine/memory.h"
+ICRC = "src/packet/icrc.cc"
+PACKET = "src/packet/packet.cc"
+PSN = "src/base/psn.h"
+
+MUTANTS = [
+    # ---- responder: sequence numbers, duplicates
+
+    # RcProperty
+    ("duplicate-executed", RESPONDER,
+     "if (ahead < 0) {",
+     "if (ahead < -1) {"),
+    # RcProperty: over the wrap
+    ("responder-psn-does-not-wrap", RESPONDER,
+     "r.expected = r.expected + psns;",
+     "r.expected = Psn{std::min(r.expected.value() + psns, Psn::kMask)};"),
+    # RcAnswers.OneNakForOneGap
+    ("nak-repeated", RESPONDER,
+     "if (!r.nak_sent) {",
+     "if (true) {"),
+    # RcAnswers.EachGapHasItsNak
+    ("only-the-first-gap-is-nakked", RESPONDER,
+     "r.nak_sent = false;",
+     ""),
+    # RcAnswers.OneNakForOneGap
+    ("gap-acknowledged", RESPONDER,
+     "r.answer = Syndrome::nak(NakCode::psn_sequence_error);",
+     "r.answer = Syndrome::ack();"),
+    # RcProperty: a lost ACK is never repeated
+    ("duplicate-not-acknowledged", RESPONDER,
+     "if (!r.answer) r.answer = Syndrome::ack();",
+     ""),
+    # RcProperty
+    ("ack-of-what-has-not-come", RESPONDER,
+     "ack ? r.expected.previous() : r.expected)",
+     "r.expected)"),
+    # Scenario.BadRkeyIsRefusedAndFlushesTheRestInOrder
+    ("nak-with-the-wrong-psn", RESPONDER,
+     "ack ? r.expected.previous() : r.expected)",
+     "r.expected.previous())"),
+    # RcAnswers.CarryTheNumberOfMessagesDone
+    ("ack-with-the-wrong-msn", RESPONDER,
+     "qp.responder.msn};",
+     "qp.responder.msn + 1};"),
+    # RcAnswers.CarryTheNumberOfMessagesDone
+    ("read-response-without-its-msn", RESPONDER,
+     "response.msn = r.msn;",
+     ""),
+
+    # ---- responder: atomics and READ again
+
+    # RcAnswers.DuplicateAtomicGetsTheSavedAnswer, RcProperty
+    ("duplicate-atomic-executed-again", RESPONDER,
+     "response.original = saved->original;",
+     "response.original = *services.dma.fetch_add("
+     "services.keys.find(p.atomic_eth.rkey)->translate(p.atomic_eth.address),"
+     " p.atomic_eth.swap_or_add);"),
+    # RcAnswers.DuplicateAtomicGetsTheSavedAnswer
+    ("saved-atomic-not-replayed", RESPONDER,
+     "if (saved == r.atomics.end()) return;",
+     "return;"),
+    # RcAnswers.EveryAtomicThatMayBeOutstandingIsSaved
+    ("one-atomic-too-few-saved", RESPONDER,
+     "if (r.atomics.size() > qp.attributes.max_dest_rd_atomic)",
+     "if (r.atomics.size() >= qp.attributes.max_dest_rd_atomic)"),
+    # RcAnswers.DuplicateReadThroughABadKeyIsIgnored
+    ("read-again-without-memory-check", RESPONDER,
+     "check_length(qp, p) || check_memory(services, qp, p)) {",
+     "check_length(qp, p)) {"),
+    # RcAnswers.DuplicateReadNeverReachesBeyondWhatWasAsked
+    ("read-again-beyond-what-was-asked", RESPONDER,
+     "distance(end, r.expected) > 0 ||",
+     ""),
+    # RcProperty
+    ("read-again-from-the-start", RESPONDER,
+     "response.source.address + response.sent;",
+     "response.source.address;"),
+
+    # ---- responder: checks before a byte moves
+
+    # RcAnswers.MiddleWithoutFirstIsRefused
+    ("message-order-not-checked", RESPONDER,
+     "return fits ? Refusal{} : kInvalid;",
+     "return {};"),
+    # RcAnswers.QueuePairThatPermitsNothingIsNotWritten
+    ("queue-pair-access-not-checked", RESPONDER,
+     "(qp.attributes.access & needed) == needed ?",
+     "true ?"),
+    # RcAnswers.OneReadMoreThanAgreedIsRefused
+    ("responder-depth-not-checked", RESPONDER,
+     "qp.responder.responses.size() >= qp.attributes.max_dest_rd_atomic",
+     "false"),
+    # RcAnswers.WriteLongerThanItSaidIsRefused
+    ("write-longer-than-reth-accepted", RESPONDER,
+     "if (info.last ? size != left : size >= left) return kInvalid;",
+     ""),
+    # RcAnswers.ShortMiddlePacketIsRefused
+    ("short-middle-packet-accepted", RESPONDER,
+     "(!info.last && size != mtu)",
+     "false"),
+    # Scenario.EmptyWriteNeedsNoKey
+    ("empty-write-needs-a-key", RESPONDER,
+     "if (reth.length == 0) return {};",
+     ""),
+    # RcAnswers.AtomicOnAnUnalignedWordIsRefused
+    ("unaligned-atomic-accepted", RESPONDER,
+     "if (p.atomic_eth.address % 8 != 0) return kInvalid;",
+     ""),
+    # RcAnswers.RegionThatGoesAwayInTheMiddleOfAMessageIsNotWritten: the process dies
+    ("write-checked-at-its-first-packet-only", RESPONDER,
+     "return check_range(services, qp, p.info().first ? p.reth : qp.responder.target, access);",
+     "return p.info().first ? check_range(services, qp, p.reth, access) : Refusal{};"),
+    # Scenario.MemoryThatVanishedUnderAWriteIsARemoteAccessError
+    ("acknowledged-before-it-was-placed", RESPONDER,
+     "} else if (!place_write(services, qp, p.payload)) {",
+     "} else if (!place_write(services, qp, p.payload) && false) {"),
+    # SmallQueueAnswers.SendWhoseCompletionIsLostIsNotAcknowledged
+    ("acknowledged-though-nobody-heard-of-it", RESPONDER,
+     "if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;",
+     ""),
+    # Congestion.MarkedPacketsAreToldToTheirSenderWhoSlowsDown
+    ("congestion-told-too-often", RESPONDER,
+     "if (now < r.next_notice) return;",
+     ""),
+    # Xrc.UnknownReceiveQueueIsRefused
+    ("xrc-unknown-srq-accepted", RESPONDER,
+     "it->second->xrc_cq == nullptr) return",
+     "it->second->xrc_cq == nullptr) return true; else if (false) return"),
+
+    # ---- placement: keys, receives
+
+    # RemoteKey.OfAnotherDomainIsRefused
+    ("remote-domain-not-checked", PLACEMENT,
+     "region->pd == qp.pd &&",
+     ""),
+    # Registration.ZeroBasedAndReregistered
+    ("remote-access-not-checked", PLACEMENT,
+     "(region->access & access) == access &&",
+     ""),
+    # Scenario.WriteBeyondTheRegionMovesNoByte
+    ("remote-bounds-not-checked", PLACEMENT,
+     "&& region->contains(address, bytes);",
+     ";"),
+    # RemoteKey.OfAWindowThatAnotherQueuePairBoundIsRefused
+    ("window-of-another-queue-pair-accepted", PLACEMENT,
+     "region->owner == qp.qpn",
+     "true"),
+    # WindowTest.SendWithInvalidateClosesIt
+    ("window-that-is-not-bound-accepted", PLACEMENT,
+     "region->bound &&",
+     ""),
+    # Srq.LimitIsToldOnce
+    ("srq-limit-event-repeated", PLACEMENT,
+     "srq->limit = 0;",
+     ""),
+    # Scenario.ReceiveThatIsTooSmallFailsBothSides
+    ("send-longer-than-the-receive-accepted", PLACEMENT,
+     "size > receive.length - offset",
+     "false"),
+    # Scenario.ReceiveIntoReadOnlyMemoryFailsBothSides
+    ("receive-into-read-only-memory", PLACEMENT,
+     "offset, size, Access::kLocalWrite, services.segments)",
+     "offset, size, 0, services.segments)"),
+    # RcProperty
+    ("write-packets-on-top-of-each-other", PLACEMENT,
+     "r.target.address + r.received",
+     "r.target.address"),
+    # RcProperty
+    ("immediate-dropped", PLACEMENT,
+     ".has_immediate = p.info().immediate,",
+     ".has_immediate = false,"),
+    # RcCompletions.SolicitedIsOfTheLastPacket
+    ("solicited-dropped-at-the-receiver", PLACEMENT,
+     ".solicited = p.bth.solicited,",
+     ".solicited = false,"),
+
+    # ---- requester
+
+    # RcRequests.FencedRequestWaitsForTheReadBeforeIt
+    ("fence-ignored", REQUESTER,
+     "if (wqe.request.fence && !r.answered.empty()) return false;",
+     ""),
+    # Drain.FinishesWhatWasBegunAndTells
+    ("draining-queue-begins-new-requests", REQUESTER,
+     "if (qp.state.load(std::memory_order_relaxed) == QpState::sqd) return false;",
+     ""),
+    # RcRequests.FirstFlightFitsTheDefaultReceiveBuffer
+    ("window-never-closes", REQUESTER,
+     "if (room(qp, wqe) == 0) return Sent::all;",
+     ""),
+    # RcRequests.NoMoreReadsAreOutstandingThanAgreed
+    ("max-rd-atomic-ignored", REQUESTER,
+     "if (r.answered.size() >= a.max_rd_atomic) return Step::wait;",
+     ""),
+    # RcRequests.LastPacketAsksForTheAcknowledgement
+    ("last-packet-asks-for-no-ack", REQUESTER,
+     "p.bth.ack_request = part.last ||",
+     "p.bth.ack_request ="),
+    # RcCompletions.SolicitedIsOfTheLastPacket
+    ("solicited-not-sent", REQUESTER,
+     "p.bth.solicited = wqe.request.solicited && part.last;",
+     ""),
+    # Bind.IsNotDoneTwiceWhenARequestBeforeItIsSentAgain
+    ("window-bound-twice", REQUESTER,
+     "wqe.done = true;",
+     ""),
+    # Scenario.RequestsBeforeALocalFaultStillComplete
+    ("fault-overtakes-what-is-in-flight", REQUESTER,
+     "if (qp.sq.head() == r.wqe && qp.completer.unacked == r.psn)",
+     ""),
+    # RcRequests.ReadNeedsAWritableBuffer
+    ("read-into-read-only-memory", REQUESTER,
+     "offset, length, Access::kLocalWrite, services.segments)",
+     "offset, length, 0, services.segments)"),
+    # RcProperty: a READ is asked for again from its beginning
+    ("cursor-goes-back-to-the-wrong-packet", REQUESTER,
+     "distance(psn, qp.sq.at(r.wqe).first_psn)) : 0;",
+     "0) : 0;"),
+    # FewRnrRetries.AreCountedAndTimed
+    ("rnr-wait-not-kept", REQUESTER,
+     "|| now < r.wait_until) return Sent::all;",
+     ") return Sent::all;"),
+
+    # ---- completer
+
+    # FewRnrRetries.AreCountedAndTimed
+    ("rnr-timer-ignored", COMPLETER,
+     "qp.requester.wait_until = now + rnr_delay(timer);",
+     ""),
+    # FewRnrRetries.AreCountedAndTimed
+    ("rnr-retries-not-counted", COMPLETER,
+     "--c.rnr_retries_left;",
+     ""),
+    # Scenario.SendWaitsForAReceiveThatComesLate
+    ("rnr-retry-7-is-not-for-ever", COMPLETER,
+     "if (qp.attributes.rnr_retry != 7) {",
+     "{"),
+    # Scenario.DeadPeerEndsInRetryExceededBetweenOneAndFourTimesTheTimeout
+    ("retries-not-counted", COMPLETER,
+     "--c.retries_left;",
+     ""),
+    # RcTimers.RetriesBeginAnewWhenThePeerAnswers
+    ("retries-not-renewed", COMPLETER,
+     "c.retries_left = qp.attributes.retry_count;",
+     ""),
+    # RcTimers.IdleQueuePairNeverTimesOut
+    ("timer-not-stopped-at-completion", COMPLETER,
+     "anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);",
+     "start_timers(qp, now);"),
+    # Scenario.DeadPeerEndsInRetryExceededBetweenOneAndFourTimesTheTimeout
+    ("timer-not-started", COMPLETER,
+     "if (c.timeout_at == kNever && c.early_at == kNever) start_timers(qp, now);",
+     ""),
+    # RcProperty: the last packet of a READ is missing
+    ("complete-before-the-last-read-packet", COMPLETER,
+     "distance(qp.completer.unacked, wqe.end_psn()) >= 0;",
+     "distance(qp.completer.unacked, wqe.end_psn()) >= -1;"),
+    # RcProperty
+    ("ack-completes-a-read", COMPLETER,
+     "if (wqe.info().answered) {",
+     "if (false) {"),
+    # RcCompletions.AckOfWhatWasNeverSentIsDropped
+    ("ack-of-what-was-never-sent-accepted", COMPLETER,
+     "|| distance(p.bth.psn, qp.requester.end) >= 0) {",
+     ") {"),
+    # RcCompletions.AckOfWhatWasNeverSentIsDropped
+    ("old-ack-accepted", COMPLETER,
+     "distance(p.bth.psn, c.unacked) < 0 ||",
+     ""),
+    # RcTimers.HoleInReadResponsesCostsOneRetry
+    ("hole-asked-for-again-and-again", COMPLETER,
+     "if (c.gap == c.unacked) return;",
+     ""),
+    # RcRequests.LossMakesTheWindowSmaller
+    ("window-ignores-loss", COMPLETER,
+     "qp.completer.window.lost(qp.requester.end);",
+     ""),
+    # RcProperty: what was lost stays in flight for ever
+    ("window-leaks-what-is-sent-again", COMPLETER,
+     "qp.completer.window.went_back();",
+     ""),
+    # RcCompletions.ReadResponseOfTheWrongLengthIsABadResponse
+    ("read-response-length-not-checked", COMPLETER,
+     "if (p.payload.size() != expected) {",
+     "if (p.payload.size() > expected) {"),
+    # RcProperty
+    ("read-packets-on-top-of-each-other", COMPLETER,
+     "place_response(services, qp, p.payload, offset);",
+     "place_response(services, qp, p.payload, 0);"),
+    # Scenario.BadRkeyIsRefusedAndFlushesTheRestInOrder
+    ("access-nak-told-as-another", COMPLETER,
+     "fail(services, qp, CompletionStatus::remote_access_error);",
+     "fail(services, qp, CompletionStatus::remote_operation_error);"),
+
+    # ---- queues
+
+    # RcProperty
+    ("signalling-ignored", QUEUE_PAIR,
+     "wqe.request.signaled || !ok;",
+     "true;"),
+    # Scenario.BadRkeyIsRefusedAndFlushesTheRestInOrder
+    ("error-of-an-unsignalled-request-untold", QUEUE_PAIR,
+     "wqe.request.signaled || !ok;",
+     "wqe.request.signaled && ok;"),
+    # Scenario.BadRkeyIsRefusedAndFlushesTheRestInOrder
+    ("flushed-before-the-one-that-failed", QUEUE_PAIR,
+     "if (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, status);",
+     "flush_sends(services, qp);"),
+    # RcCompletions.HalfFilledReceiveIsFlushedFirst
+    ("half-filled-receive-not-flushed", QUEUE_PAIR,
+     "fail_receive(services, qp, CompletionStatus::flushed);  // the one",
+     "// the one"),
+    # LocalKey.OfAnotherDomainIsRefused
+    ("local-domain-not-checked", QUEUE_PAIR,
+     "region->pd == pd &&",
+     ""),
+    # SendQueue.SignalAllSignalsEveryRequest
+    ("signal-all-ignored", SEND_QUEUE,
+     "wqe.request.signaled = r.signaled || signal_all;",
+     "wqe.request.signaled = r.signaled;"),
+    # SendQueue.RefusesWhatDoesNotFit
+    ("full-send-queue-overwritten", SEND_QUEUE,
+     "== wqes_.size()) return PostResult::queue_full;",
+     "> wqes_.size()) return PostResult::queue_full;"),
+    # RcProperty
+    ("receive-not-popped", RECEIVE_QUEUE,
+     "head_.store(head + 1, std::memory_order_release);",
+     ""),
+    # RcProperty
+    ("receive-popped-twice", RECEIVE_QUEUE,
+     "head_.store(head + 1, std::memory_order_release);",
+     "head_.store(head + 2, std::memory_order_release);"),
+    # CompletionQueue.SolicitedRequestWaitsForASolicitedCompletionOrAnError
+    ("solicited-event-for-any-completion", COMPLETION_QUEUE,
+     "(armed == Notify::solicited && special)",
+     "armed == Notify::solicited"),
+
+    # CompletionQueue.*
+    ("completion-queue-shrinks-below-what-waits", COMPLETION_QUEUE,
+     "if (waiting > capacity) return false;",
+     ""),
+
+    # ---- rnic
+
+    # Scenario.FramesFromAnotherAddressAreDropped
+    ("source-address-not-checked", RNIC,
+     "datagram.source != qp.attributes.flow.destination ||",
+     ""),
+    # RcAnswers.FrameOfAnotherPartitionIsDropped
+    ("partition-not-checked", RNIC,
+     "if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {",
+     "if (false) {"),
+    # RcAnswers.FrameOfAnotherServiceIsDropped
+    ("service-not-checked", RNIC,
+     "if (!cnp && info.service != qp.service()) {",
+     "if (false) {"),
+    # RcProperty, most others: the second post is never seen
+    ("doorbell-lost", RNIC,
+     "qp->doorbell.rung.store(false, std::memory_order_seq_cst);",
+     ""),
+    # RcRequests.CongestionNoticeMakesTheWindowSmaller
+    ("congestion-notification-ignored", RNIC,
+     "slow_down(qp, now);",
+     ""),
+    # Scenario.ErrorStateFlushesReceivesThatArePostedLater
+    ("receive-posted-in-error-not-flushed", RNIC,
+     "if (result == PostResult::posted && qp.state.load() == QpState::error) doorbells_.ring(qp);",
+     ""),
+    # WindowTest.GrantsWhatItIsBoundToAndNoMore
+    ("region-under-a-window-goes-away", RNIC,
+     "if (region->windows != 0) {",
+     "if (false) {"),
+
+    # ---- unreliable services
+
+    # Uc.LostPacketLosesItsMessageOnlyAndTheReceiveServesTheNext
+    ("uc-gap-not-detected", UNRELIABLE,
+     "p.bth.psn == r.expected &&",
+     ""),
+    # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
+    ("qkey-not-checked", UNRELIABLE,
+     "if (p.deth.qkey != qp.attributes.qkey) {",
+     "if (false) {"),
+    # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
+    ("ud-longer-than-the-receive-accepted", UNRELIABLE,
+     "if (size > qp.responder.receive.length) {",
+     "if (false) {"),
+    # UcRules.WriteNeedsTheQueuePairsPermission
+    ("uc-queue-pair-access-not-checked", UNRELIABLE,
+     "if ((qp.attributes.access & Access::kRemoteWrite) == 0) return false;",
+     ""),
+
+    # ---- memory windows
+
+    # WindowTest.MustBeInvalidatedBeforeItIsBoundAgain
+    ("window-rebound-without-invalidation", WINDOWS,
+     "if (type_2 && window->bound) return kRefused;",
+     ""),
+    # WindowTest.SendWithInvalidateClosesIt
+    ("invalidated-window-still-valid", WINDOWS,
+     "window.bound = false;",
+     ""),
+    # WindowTest.BeyondTheRegionIsRefused
+    ("window-beyond-its-region", WINDOWS,
+     "|| !parent->contains(b.address, b.length)) return kRefused;",
+     ") return kRefused;"),
+    # WindowTest.KeyOfAnotherWindowIsRefused
+    ("window-takes-a-foreign-key", WINDOWS,
+     "if (!same_window(b.window, b.new_key)) return kRefused;",
+     ""),
+    # RemoteKey.WindowCannotWriteWhatItsRegionCannot
+    ("window-grants-more-than-its-region", WINDOWS,
+     "if (writes && (parent->access & Access::kLocalWrite) == 0) return kRefused;",
+     ""),
+
+    # ---- packets
+
+    # RecoverIdentification.*
+    ("icrc-any-difference-accepted", ICRC,
+     "if ((solution & 0xffffu) != 0) return std::nullopt;",
+     ""),
+    # RecoverIdentification.*
+    ("icrc-not-checked-on-ipv6", ICRC,
+     "if (!headers.source.is_v4()) return std::nullopt;",
+     "if (!headers.source.is_v4()) return std::uint16_t{0};"),
+    # Parse.*
+    ("pad-longer-than-the-payload-accepted", PACKET,
+     "if (padded < bth.pad ||",
+     "if ("),
+
+    # ---- headers: these recompile everything
+
+    # MemoryRegion.BoundsDoNotWrap, Scenario.AddressThatWrapsIsRefused
+    ("key-bounds-wrap", MEMORY,
+     "at - iova <= length && size <= length - (at - iova);",
+     "at + size <= iova + length;"),
+    # static_assert
+    ("psn-distance-does-not-wrap", PSN,
+     "static_cast<std::int32_t>((a.v_ - b.v_) << 8) >> 8;",
+     "static_cast<std::int32_t>(a.v_ - b.v_);"),
+    # RcProperty: a READ's PSNs and its responses' part at the wrap
+    ("psn-wraps-one-too-early", PSN,
+     "Psn next() const { return Psn{v_ + 1}; }",
+     "Psn next() const { return Psn{v_ + 1 == kMask ? 0 : v_ + 1}; }"),
+]
