@@ -72,9 +72,11 @@ Refusal check_resources(Services& services, QueuePair& qp, const Packet& p) {
   if (takes_receive(p) && !take_receive(services, qp)) {
     return Syndrome::rnr_nak(qp.attributes.min_rnr_timer);
   }
-  if (is_answered(p.info().kind) &&
-      qp.responder.responses.size() >= qp.attributes.max_dest_rd_atomic) {
-    return kInvalid;
+  if (is_answered(p.info().kind)) {
+    const auto& responses = qp.responder.responses;
+    const auto fresh = std::count_if(responses.begin(), responses.end(),
+                                     [](const Response& r) { return !r.replay; });
+    if (fresh >= qp.attributes.max_dest_rd_atomic) return kInvalid;
   }
   return {};
 }
@@ -256,6 +258,7 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
     return;
   }
   Response response{.to = kind, .psn = p.bth.psn, .msn = r.msn, .source = p.reth};
+  response.replay = true;
   if (kind == Kind::read_request) {
     const Psn end = p.bth.psn + packets_of(p.reth.length, qp.attributes.path_mtu);
     if (distance(end, r.expected) > 0 || check_permitted(qp, p) || check_length(qp, p) ||

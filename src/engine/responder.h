@@ -32,6 +32,7 @@ struct Response {
   packet::Reth source{};       // READ: what is read
   std::uint32_t sent = 0;      // READ: bytes that have left
   std::uint64_t original = 0;  // atomics: what the word held
+  bool replay = false;         // of a duplicate: takes no room from new requests
 };
 
 /// An atomic that was executed: a duplicate gets the same answer.
