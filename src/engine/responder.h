@@ -71,6 +71,10 @@ void handle_request(Services& services, QueuePair& qp, const packet::Packet& p);
 /// (IBA annex A17.9.3).
 void note_congestion(Responder& r, Instant now);
 
+/// The queue pair is about to go. The peer may still wait for an ACK that the network lost, and
+/// nobody will be here to repeat it: so it is repeated now.
+void transmit_farewell(Services& services, QueuePair& qp, packet::FrameSink& sink);
+
 /// Sends responses and the answer, at most `budget` packets.
 [[nodiscard]] Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                                       unsigned budget);

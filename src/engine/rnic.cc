@@ -247,6 +247,12 @@ Status check_queues(const QpInit& init) {
   return Ok{};
 }
 
+bool takes_responses(QpState s) { return s == QpState::rts || s == QpState::sqd; }
+
+bool takes_requests(QpState s) {
+  return takes_responses(s) || s == QpState::rtr || s == QpState::sqe;
+}
+
 }  // namespace
 
 Result<QueuePair*> Rnic::create_qp(const QpInit& init) {
@@ -343,7 +349,8 @@ void Rnic::reset(QueuePair& qp) {
   qp.responder = {};
 }
 
-Status Rnic::destroy_qp(QueuePair& qp) {
+Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
+  if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
   ring_doorbells();  // it may hang there
   std::erase(runnable_, &qp);
   --domains_.at(static_cast<std::uint32_t>(qp.pd));
@@ -461,9 +468,9 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     return;
   }
   const QpState state = qp.state.load(std::memory_order_relaxed);
-  const bool sending = state == QpState::rts || state == QpState::sqd;
-  const bool receiving = sending || state == QpState::rtr || state == QpState::sqe;
-  if (!(info.is_request() ? receiving && qp.type != QpType::xrc_send : sending)) {
+  const bool wanted = info.is_request() ? takes_requests(state) && qp.type != QpType::xrc_send
+                                        : takes_responses(state);
+  if (!wanted) {
     ++counters.drop_state;
     return;
   }

@@ -74,7 +74,8 @@ class Rnic {
   Status destroy_srq(SharedReceiveQueue& srq);
   [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
   Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
-  Status destroy_qp(QueuePair& qp);
+  /// `sink` takes the last words to the peer.
+  Status destroy_qp(QueuePair& qp, packet::FrameSink& sink);
   /// UD: what is sent to this address with QPN 0xffffff is for this one, too.
   Status attach_multicast(QueuePair& qp, const IpAddress& group);
   Status detach_multicast(QueuePair& qp, const IpAddress& group);

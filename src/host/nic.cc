@@ -93,6 +93,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     return result;
   }
 
+  Status destroy_qp(engine::QueuePair& qp) { return rnic.destroy_qp(qp, *wire_); }
   Status open_path(const Device& device, engine::QueuePair& qp, engine::QpAttributes& a);
 
   void abandon() {
@@ -340,7 +341,7 @@ engine::QpAttributes Nic::query_qp(const engine::QueuePair& qp) {
 }
 
 Status Nic::destroy_qp(engine::QueuePair* qp) {
-  return impl_->locked([&] { return impl_->rnic.destroy_qp(*qp); });
+  return impl_->locked([&] { return impl_->destroy_qp(*qp); });
 }
 
 // ---- the data path

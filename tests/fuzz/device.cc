@@ -251,7 +251,7 @@ void Device::renew_queue_pair(std::size_t i) {
   i %= kQueuePairs;
   poll_all();
   forget(qps_[i]);
-  check(rnic_.destroy_qp(*qps_[i]).ok(), "a queue pair can always be destroyed");
+  check(rnic_.destroy_qp(*qps_[i], *this).ok(), "a queue pair can always be destroyed");
   create_queue_pair(i);
 }
 

@@ -106,8 +106,16 @@ MUTANTS = [
      "true ?"),
     # RcAnswers.OneReadMoreThanAgreedIsRefused
     ("responder-depth-not-checked", RESPONDER,
-     "qp.responder.responses.size() >= qp.attributes.max_dest_rd_atomic",
-     "false"),
+     "if (fresh >= qp.attributes.max_dest_rd_atomic) return kInvalid;",
+     ""),
+    # RcAnswers.QueuePairThatGoesRepeatsItsLastAcknowledgement
+    ("goes-without-farewell", RNIC,
+     "transmit_farewell(services_, qp, sink);",
+     ";"),
+    # RcAnswers.QueuePairThatExecutedNothingGoesInSilence
+    ("farewell-for-nothing", RESPONDER,
+     "if (!executed || !r.responses.empty()) return;",
+     "if (!r.responses.empty()) return;"),
     # RcAnswers.WriteLongerThanItSaidIsRefused
     ("write-longer-than-reth-accepted", RESPONDER,
      "if (info.last ? size != left : size >= left) return kInvalid;",
@@ -120,10 +128,10 @@ MUTANTS = [
     ("empty-write-needs-a-key", RESPONDER,
      "if (reth.length == 0) return {};",
      ""),
-    # RcAnswers.AtomicOnAnUnalignedWordIsRefused
+    # RcAnswers.AtomicOnAWordThatOnlyThePeerCallsAlignedIsRefused
     ("unaligned-atomic-accepted", RESPONDER,
-     "if (p.atomic_eth.address % 8 != 0) return kInvalid;",
-     ""),
+     "return region->translate(address) % 8 == 0 ? Refusal{} : kInvalid;",
+     "return {};"),
     # RcAnswers.RegionThatGoesAwayInTheMiddleOfAMessageIsNotWritten: the process dies
     ("write-checked-at-its-first-packet-only", RESPONDER,
      "return check_range(services, qp, p.info().first ? p.reth : qp.responder.target, access);",
@@ -144,6 +152,11 @@ MUTANTS = [
     ("xrc-unknown-srq-accepted", RESPONDER,
      "it->second->xrc_cq == nullptr) return",
      "it->second->xrc_cq == nullptr) return true; else if (false) return"),
+
+    # XrcAnswers.MessageCompletesInTheQueueThatItBeganWith
+    ("xrc-message-changes-its-queue", RESPONDER,
+     "qp.type != QpType::xrc_receive || !takes_receive(p)) return true;",
+     "qp.type != QpType::xrc_receive) return true;"),
 
     # ---- placement: keys, receives
 
@@ -380,6 +393,10 @@ MUTANTS = [
     ("congestion-notification-ignored", RNIC,
      "slow_down(qp, now);",
      ""),
+    # XrcAnswers.ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong
+    ("xrc-receive-outlives-its-queue", RNIC,
+     "if (std::exchange(qp->responder.receive.taken, false)) {",
+     "if (false) {"),
     # Scenario.ErrorStateFlushesReceivesThatArePostedLater
     ("receive-posted-in-error-not-flushed", RNIC,
      "if (result == PostResult::posted && qp.state.load() == QpState::error) doorbells_.ring(qp);",

@@ -308,6 +308,39 @@ TEST_F(RcAnswers, AtomicOnAnUnalignedWordIsRefused) {
   expect_untouched();
 }
 
+TEST_F(RcAnswers, AtomicOnAWordThatOnlyThePeerCallsAlignedIsRefused) {
+  Bytes bytes(64);
+  std::uint8_t* const odd = bytes.data() + 4;
+  const auto crooked = c.b.node->expose(
+      c.b.pd, {odd, 32},
+      Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteAtomic | Access::kZeroBased);
+  Packet p = request(Opcode::rc_fetch_add, 0);
+  p.atomic_eth.address = 8;
+  p.atomic_eth.rkey = crooked.key;
+  deliver(p);
+  expect_refused(NakCode::invalid_request, 0);
+  EXPECT_EQ(bytes, Bytes(64));
+}
+
+TEST_F(RcAnswers, QueuePairThatGoesRepeatsItsLastAcknowledgement) {
+  post_receive(kMtu, 1);
+  deliver(request(Opcode::rc_send_only, 0), 8);
+  ASSERT_EQ(answers().size(), 1u);
+  c.b.node->destroy(*c.b.qp);
+  const auto last = answers();
+  ASSERT_FALSE(last.empty());
+  for (const Answer& a : last) {
+    EXPECT_EQ(a.packet.aeth.syndrome.type(), Syndrome::Type::ack);
+    EXPECT_EQ(a.packet.bth.psn, first);
+    EXPECT_EQ(a.packet.aeth.msn, 1u);
+  }
+}
+
+TEST_F(RcAnswers, QueuePairThatExecutedNothingGoesInSilence) {
+  c.b.node->destroy(*c.b.qp);
+  EXPECT_TRUE(answers().empty());
+}
+
 struct SmallQueueAnswers : RcAnswers {
   SmallQueueAnswers() : RcAnswers{{.mtu = kMtu, .rd_atomic = 4, .depth = 1}} {}
 };
@@ -415,6 +448,49 @@ TEST_F(RemoteKey, WindowCannotWriteWhatItsRegionCannot) {
   const auto read_only = c.b.node->expose(c.b.pd, constant, Access::kBindWindow);
   EXPECT_EQ(bind(new_window(), read_only, Access::kRemoteWrite),
             CompletionStatus::window_bind_error);
+}
+
+// ---- XRC
+
+struct XrcAnswers : RcAnswers {
+  XrcAnswers()
+      : RcAnswers{{.mtu = kMtu,
+                   .rd_atomic = 4,
+                   .type_a = engine::QpType::xrc_send,
+                   .type_b = engine::QpType::xrc_receive}} {}
+  void deliver_part(Opcode opcode, std::uint32_t n, std::uint32_t srq) {
+    Packet p = request(opcode, n);
+    p.xrceth.xrcsrq = srq;
+    deliver(p, kMtu);
+  }
+};
+
+TEST_F(XrcAnswers, MessageCompletesInTheQueueThatItBeganWith) {
+  engine::CompletionQueue other_cq{16, nullptr};
+  auto* other = c.b.node->rnic()
+                    .create_srq({.pd = c.b.pd, .depth = 4, .max_sge = 1, .xrc_cq = &other_cq})
+                    .value();
+  post_receive(4 * kMtu, 1);
+  deliver_part(Opcode::xrc_send_first, 0, c.b.srq->number);
+  deliver_part(Opcode::xrc_send_last, 1, other->number);
+  (void)answers();
+  EXPECT_TRUE(other_cq.empty());
+  const auto got = c.b.poll();
+  ASSERT_EQ(got.size(), 1u);
+  EXPECT_EQ(got[0].wr_id, 1u);
+}
+
+TEST_F(XrcAnswers, ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong) {
+  post_receive(4 * kMtu, 1);
+  const std::uint32_t number = c.b.srq->number;
+  deliver_part(Opcode::xrc_send_first, 0, number);
+  (void)answers();
+  ASSERT_TRUE(c.b.node->rnic().destroy_srq(*c.b.srq).ok());
+  deliver_part(Opcode::xrc_send_last, 1, number);
+  for (const Answer& a : answers()) {
+    EXPECT_NE(a.packet.aeth.syndrome.type(), Syndrome::Type::ack);
+  }
+  EXPECT_EQ(c.b.qp->state.load(), QpState::error);
 }
 
 }  // namespace

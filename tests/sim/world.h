@@ -38,6 +38,9 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
   /// From now on copies to and from this range fail, as if it were unmapped.
   void unmap(std::span<std::uint8_t> bytes) { unmapped_.push_back(range_of(bytes)); }
 
+  /// The program is done with a queue pair.
+  void destroy(engine::QueuePair& qp) { (void)rnic_.destroy_qp(qp, *this); }
+
   /// A host that has died: it sends and receives nothing.
   bool dead = false;
 
