@@ -102,10 +102,10 @@ class Link final : public packet::FrameSink {
   packet::Flow flow_;
   std::size_t size_ = 0;
   std::size_t used_ = 0;
-  std::vector<std::uint8_t> bytes_ = std::vector<std::uint8_t>(1u << 20);
+  std::vector<std::uint8_t> bytes_ = std::vector<std::uint8_t>(1u << 17);
   std::vector<Frame> frames_ = [] {
     std::vector<Frame> v;
-    v.reserve(1024);
+    v.reserve(256);
     return v;
   }();
 };
@@ -148,7 +148,8 @@ void connect(Side& from, engine::QueuePair* qp, engine::QueuePair* peer, const p
 /// Two RNICs with connected pairs of queue pairs.
 class World {
  public:
-  World(std::size_t pairs, bool icrc, std::uint32_t depth = 64) : there_{icrc}, back_{icrc} {
+  World(std::size_t pairs, bool icrc, std::uint32_t depth = 64, std::size_t memory = kLine)
+      : from(memory, 1), to(memory, 2), there_{icrc}, back_{icrc} {
     const auto ip_a = IpAddress::v4({10, 0, 0, 1});
     const auto ip_b = IpAddress::v4({10, 0, 0, 2});
     for (std::size_t i = 0; i < pairs; ++i) {
@@ -174,22 +175,14 @@ class World {
     region_b = b.rnic.register_memory(b.pd, range(to), range(to).address, access).value();
   }
 
-  /// `count` signalled WRITEs on one queue pair, to the last completion.
+  /// `count` signalled WRITEs on one queue pair, to the last completion; each to and from the
+  /// next piece of the memory.
   void write(std::size_t qp, std::uint32_t length, int count) {
-    const std::array sges{engine::Sge{region_a.iova, length, region_a.key}};
-    const engine::SendRequest request{.kind = engine::SendKind::write,
-                                      .signaled = true,
-                                      .remote_address = region_b.iova,
-                                      .rkey = region_b.key,
-                                      .sges = sges};
     int posted = 0;
     int completed = 0;
     std::array<engine::Completion, 64> done;
     while (completed < count) {
-      while (posted < count &&
-             a.rnic.post_send(*a.qps[qp], request) == engine::PostResult::posted) {
-        ++posted;
-      }
+      while (posted < count && post_write(*a.qps[qp], length)) ++posted;
       now_ += std::chrono::microseconds{1};
       (void)a.rnic.work(there_, now_);
       there_.deliver(b.rnic, now_);
@@ -201,18 +194,35 @@ class World {
 
   Side a{1};
   Side b{2};
-  std::vector<std::uint8_t> from = std::vector<std::uint8_t>(1u << 20, 1);
-  std::vector<std::uint8_t> to = std::vector<std::uint8_t>(1u << 20, 2);
-  engine::MemoryRegion region_a;
-  engine::MemoryRegion region_b;
 
  private:
+  static constexpr std::size_t kLine = 64;
+
+  bool post_write(engine::QueuePair& qp, std::uint32_t length) {
+    const std::array sges{engine::Sge{region_a.iova + next_, length, region_a.key}};
+    const engine::SendRequest request{.kind = engine::SendKind::write,
+                                      .signaled = true,
+                                      .remote_address = region_b.iova + next_,
+                                      .rkey = region_b.key,
+                                      .sges = sges};
+    if (a.rnic.post_send(qp, request) != engine::PostResult::posted) return false;
+    next_ += length;
+    if (next_ + length > from.size()) next_ = 0;
+    return true;
+  }
+
+  std::vector<std::uint8_t> from;
+  std::vector<std::uint8_t> to;
+  std::size_t next_ = 0;
+  engine::MemoryRegion region_a;
+  engine::MemoryRegion region_b;
   Link there_;
   Link back_;
   Instant now_{std::chrono::seconds{1}};
 };
 
-/// 8-byte WRITEs per second, completions included, on one of `range` queue pairs after another.
+/// 8-byte WRITEs per second, completions included, in batches of 64 on one of so many queue pairs
+/// after another.
 void SmallWrites(benchmark::State& state) {
   World world{static_cast<std::size_t>(state.range(0)), /*icrc=*/false};
   std::size_t qp = 0;
@@ -222,27 +232,38 @@ void SmallWrites(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * 64);
 }
-BENCHMARK(SmallWrites)->Arg(1)->Arg(10'000 / 2);
+BENCHMARK(SmallWrites)->Arg(1)->Arg(10'000);
+
+constexpr std::uint32_t kLarge = 65'536;
+
+/// How many messages lie side by side: one stays in the L2 cache, a thousand come from memory.
+constexpr std::int64_t kHot = 1;
+constexpr std::int64_t kCold = 1024;
+const char* place(std::int64_t messages) { return messages == kHot ? "in cache" : "in memory"; }
 
 void Memcpy64K(benchmark::State& state) {
-  std::vector<std::uint8_t> from(1u << 20, 1);
-  std::vector<std::uint8_t> to(1u << 20, 2);
+  const auto messages = static_cast<std::size_t>(state.range(0));
+  std::vector<std::uint8_t> from(messages * kLarge, 1);
+  std::vector<std::uint8_t> to(messages * kLarge, 2);
+  std::size_t next = 0;
   for (auto _ : state) {
-    std::memcpy(to.data(), from.data(), 65'536);
-    benchmark::DoNotOptimize(to.data());
+    std::memcpy(to.data() + next * kLarge, from.data() + next * kLarge, kLarge);
     benchmark::ClobberMemory();
+    next = (next + 1) % messages;
   }
-  state.SetBytesProcessed(state.iterations() * 65'536);
+  state.SetBytesProcessed(state.iterations() * kLarge);
+  state.SetLabel(place(state.range(0)));
 }
-BENCHMARK(Memcpy64K);
+BENCHMARK(Memcpy64K)->Arg(kHot)->Arg(kCold);
 
 void Writes64K(benchmark::State& state) {
-  World world{1, state.range(0) != 0};
-  for (auto _ : state) world.write(0, 65'536, 16);
-  state.SetBytesProcessed(state.iterations() * 16 * 65'536);
-  state.SetLabel(state.range(0) != 0 ? "with ICRC" : "without ICRC");
+  const bool icrc = state.range(1) != 0;
+  World world{1, icrc, 64, static_cast<std::size_t>(state.range(0)) * kLarge};
+  for (auto _ : state) world.write(0, kLarge, 16);
+  state.SetBytesProcessed(state.iterations() * 16 * kLarge);
+  state.SetLabel(std::string{place(state.range(0))} + (icrc ? ", with ICRC" : ", without ICRC"));
 }
-BENCHMARK(Writes64K)->Arg(0)->Arg(1);
+BENCHMARK(Writes64K)->Args({kHot, 0})->Args({kHot, 1})->Args({kCold, 0})->Args({kCold, 1});
 
 void Icrc4K(benchmark::State& state) {
   const std::vector<std::uint8_t> frame(4096 + 12, 1);
@@ -256,12 +277,14 @@ BENCHMARK(Icrc4K);
 /// Heap bytes of an idle RC queue pair with queues of 16 requests of one SGE.
 void IdleQueuePair(benchmark::State& state) {
   constexpr std::size_t kPairs = 1000;
+  const auto heap = [] { return static_cast<double>(mallinfo2().uordblks + mallinfo2().hblkhd); };
   double bytes = 0;
   for (auto _ : state) {
-    const auto before = mallinfo2().uordblks + mallinfo2().hblkhd;
-    const World world{kPairs, false, 16};
-    const auto after = mallinfo2().uordblks + mallinfo2().hblkhd;
-    bytes = static_cast<double>(after - before - (6u << 20)) / (2 * kPairs);
+    const double nothing = heap();
+    const World one{1, false, 16};
+    const double with_one = heap();
+    const World many{1 + kPairs, false, 16};
+    bytes = (heap() - with_one - (with_one - nothing)) / (2 * kPairs);
   }
   state.counters["bytes"] = bytes;
 }

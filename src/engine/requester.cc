@@ -57,11 +57,11 @@ Step fault(QueuePair& qp, CompletionStatus status) {
 
 /// The BTH that all packets of a request have, and the headers that an opcode may want.
 packet::Packet make_packet(const QueuePair& qp, const SendWqe& wqe, packet::Part part) {
-  const SendRequest& request = wqe.request;
+  const PostedSend& request = wqe.request;
   packet::Packet p;
   const auto trailer = part.last ? wqe.info().trailer : packet::Trailer::none;
   p.bth.opcode = *packet::opcode_for(qp.service(), wqe.info().packet, part, trailer);
-  p.bth.destination = qp.type == QpType::ud ? request.destination.qpn : qp.attributes.dest_qpn;
+  p.bth.destination = qp.type == QpType::ud ? request.destination().qpn : qp.attributes.dest_qpn;
   p.bth.psn = qp.requester.psn;
   p.reth = {request.remote_address, request.rkey, wqe.length};
   p.immediate = request.immediate;
@@ -71,7 +71,7 @@ packet::Packet make_packet(const QueuePair& qp, const SendWqe& wqe, packet::Part
 }
 
 const packet::Flow& flow_of(const QueuePair& qp, const SendWqe& wqe) {
-  return qp.type == QpType::ud ? wqe.request.destination.flow : qp.attributes.flow;
+  return qp.type == QpType::ud ? wqe.request.destination().flow : qp.attributes.flow;
 }
 
 /// The payload of the packet at the cursor into `into`. False: memory or key is no good.
@@ -112,7 +112,7 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
                    Instant now) {
   Requester& r = qp.requester;
   const QpAttributes& a = qp.attributes;
-  const SendRequest& request = wqe.request;
+  const PostedSend& request = wqe.request;
   if (a.max_rd_atomic == 0) return fault(qp, CompletionStatus::local_qp_error);
   if (r.answered.size() >= a.max_rd_atomic) return Step::wait;
   const std::uint32_t left = wqe.packets - r.packet;
@@ -126,8 +126,8 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   const std::uint32_t offset = r.packet * a.path_mtu;
   std::uint32_t payload = 0;
   if (request.kind == SendKind::flush) {
-    p.feth = request.flush;
-    p.reth.length = request.flush_length;
+    p.feth = request.flush().what;
+    p.reth.length = request.flush().length;
   } else if (request.kind == SendKind::atomic_write) {
     payload = wqe.length;
   } else {
@@ -135,8 +135,10 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
         request.kind == SendKind::read ? std::min(piece * a.path_mtu, wqe.length - offset) : 8;
     p.reth.address += offset;
     p.reth.length = length;
-    p.atomic_eth = {request.remote_address, request.rkey, request.atomic.swap_or_add,
-                    request.atomic.compare};
+    if (request.kind != SendKind::read) {
+      p.atomic_eth = {request.remote_address, request.rkey, request.atomic().swap_or_add,
+                      request.atomic().compare};
+    }
     // Where the answer will go must be good before it is asked for.
     if (!resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), offset, length, Access::kLocalWrite,
                  services.segments)) {
@@ -173,7 +175,7 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
                         r.since_ack_request + 1 >= std::max(qp.completer.window.packets() / 4, 1u);
   }
   if (qp.type == QpType::ud) {
-    const std::uint32_t qkey = wqe.request.destination.qkey;
+    const std::uint32_t qkey = wqe.request.destination().qkey;
     p.deth = {(qkey & 0x8000'0000u) != 0 ? a.qkey : qkey, qp.qpn};
   }
   const Step step = emit(services, qp, sink, wqe, p, offset, length);
@@ -193,7 +195,7 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
 Step do_locally(Services& services, QueuePair& qp, SendWqe& wqe) {
   if (!wqe.done) {  // it is, when the cursor went back over it
     const CompletionStatus status = wqe.request.kind == SendKind::bind_window
-                                        ? bind_window(services, qp, wqe.request.binding)
+                                        ? bind_window(services, qp, wqe.request.binding())
                                         : invalidate_locally(services, qp, wqe.request.invalidate);
     if (status != CompletionStatus::success) return fault(qp, status);
     wqe.done = true;

@@ -3,10 +3,10 @@
 // Turns send requests into packets (IBA 9.7.2 … 9.7.4, requester side).
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 
 #include "base/psn.h"
+#include "base/ring.h"
 #include "base/time.h"
 #include "engine/completion.h"
 #include "packet/frame.h"
@@ -24,7 +24,7 @@ struct Requester {
 
   Psn end{};  // one past the highest PSN that ever left
   std::uint32_t since_ack_request = 0;
-  std::deque<Psn> answered;  // last PSN of each outstanding request that has a response of its own
+  Ring<Psn> answered;  // last PSN of each outstanding request that has a response of its own
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
 };

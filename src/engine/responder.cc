@@ -73,9 +73,7 @@ Refusal check_resources(Services& services, QueuePair& qp, const Packet& p) {
     return Syndrome::rnr_nak(qp.attributes.min_rnr_timer);
   }
   if (is_answered(p.info().kind)) {
-    const auto& responses = qp.responder.responses;
-    const auto fresh = std::count_if(responses.begin(), responses.end(),
-                                     [](const Response& r) { return !r.replay; });
+    const auto fresh = qp.responder.responses.count_if([](const Response& r) { return !r.replay; });
     if (fresh >= qp.attributes.max_dest_rd_atomic) return kInvalid;
   }
   return {};
@@ -266,14 +264,14 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
       return;  // not the READ that we have seen
     }
   } else if (is_atomic(kind)) {
-    const auto saved = std::find_if(r.atomics.begin(), r.atomics.end(),
-                                    [&](const SavedAtomic& s) { return s.psn == p.bth.psn; });
-    if (saved == r.atomics.end()) return;
+    const SavedAtomic* saved =
+        r.atomics.find_if([&](const SavedAtomic& s) { return s.psn == p.bth.psn; });
+    if (saved == nullptr) return;
     response.original = saved->original;
   }
   // The requester has gone back to here: it has all before this packet, and asks again for what
   // comes after. Answers that end before it are still wanted: several READs may be asked for anew.
-  std::erase_if(r.responses, [&](const Response& queued) {
+  r.responses.remove_if([&](const Response& queued) {
     return distance(end_of(queued, qp.attributes.path_mtu), p.bth.psn) > 0;
   });
   if (r.responses.size() < qp.attributes.max_dest_rd_atomic) r.responses.push_back(response);

@@ -8,11 +8,11 @@
 //   psn newer       : one NAK, then silence until the gap is filled
 
 #include <cstdint>
-#include <deque>
 #include <optional>
 
 #include "base/numbers.h"
 #include "base/psn.h"
+#include "base/ring.h"
 #include "base/time.h"
 #include "engine/receive_queue.h"
 #include "engine/requester.h"
@@ -55,13 +55,13 @@ struct Responder {
   SharedReceiveQueue* xrc_srq = nullptr;  // where an XRC message gets its receive
 
   // What is to be sent: responses in order, then the answer to everything up to now.
-  std::deque<Response> responses{};
+  Ring<Response> responses{};
   std::optional<packet::Syndrome> answer{};
 
   bool congested = false;  // a packet came marked: tell the sender
   Instant next_notice{};   // not before then
 
-  std::deque<SavedAtomic> atomics{};  // the newest max_dest_rd_atomic
+  Ring<SavedAtomic> atomics{};  // the newest max_dest_rd_atomic
 };
 
 /// A request to an RC or XRC queue pair.

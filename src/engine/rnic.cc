@@ -202,14 +202,14 @@ Status Rnic::destroy_srq(SharedReceiveQueue& srq) {
   if (srq.users != 0) {
     return Error{EBUSY, std::to_string(srq.users) + " queue pairs still receive from it"};
   }
-  for (auto& [number, qp] : qps_) {
-    if (qp->responder.xrc_srq != &srq) continue;
-    qp->responder.xrc_srq = nullptr;
+  qps_.for_each([&](QueuePair& qp) {
+    if (qp.responder.xrc_srq != &srq) return;
+    qp.responder.xrc_srq = nullptr;
     // A receive that was being filled goes with its queue, and the message can't.
-    if (std::exchange(qp->responder.receive.taken, false)) {
-      enter_error(services_, *qp, EventKind::qp_fatal);
+    if (std::exchange(qp.responder.receive.taken, false)) {
+      enter_error(services_, qp, EventKind::qp_fatal);
     }
-  }
+  });
   --domains_.at(static_cast<std::uint32_t>(srq.pd));
   if (srq.xrc_cq != nullptr) --srq.xrc_cq->users;
   srqs_.erase(srq.number);
@@ -225,7 +225,7 @@ Result<Qpn> Rnic::new_qpn() {
   for (;;) {
     const Qpn qpn{base | (entropy_.next() & mask)};
     // 0 and 1 are the management queue pairs', all ones is multicast.
-    if (qpn.value() > 1 && qpn.value() != Qpn::kMask && !qps_.contains(qpn.value())) return qpn;
+    if (qpn.value() > 1 && qpn.value() != Qpn::kMask && qps_.find(qpn) == nullptr) return qpn;
   }
 }
 
@@ -282,7 +282,7 @@ Result<QueuePair*> Rnic::create_qp(const QpInit& init) {
   if (init.send_cq != nullptr) ++init.send_cq->users;
   if (init.receive_cq != nullptr) ++init.receive_cq->users;
   if (init.srq != nullptr) ++init.srq->users;
-  return qps_.emplace(qpn->value(), std::move(qp)).first->second.get();
+  return &qps_.insert(std::move(qp));
 }
 
 Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
@@ -359,7 +359,7 @@ Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
   if (qp.srq != nullptr) --qp.srq->users;
   for (auto& [group, members] : multicast_) std::erase(members, &qp);
   std::erase_if(services_.events, [&](const Event& e) { return e.qp == &qp; });
-  qps_.erase(qp.qpn.value());
+  qps_.erase(qp.qpn);
   return Ok{};
 }
 
@@ -418,11 +418,6 @@ Status Rnic::detach_multicast(QueuePair& qp, const IpAddress& group) {
 
 // ---- the wire's data path
 
-QueuePair* Rnic::find(Qpn qpn) {
-  const auto it = qps_.find(qpn.value());
-  return it == qps_.end() ? nullptr : it->second.get();
-}
-
 void Rnic::receive(const packet::Datagram& datagram, Instant now) {
   Counters& counters = services_.counters;
   const auto parsed = packet::parse(datagram.bytes);
@@ -435,7 +430,7 @@ void Rnic::receive(const packet::Datagram& datagram, Instant now) {
     dispatch_multicast(datagram, *p, now);
     return;
   }
-  QueuePair* qp = find(p->bth.destination);
+  QueuePair* qp = qps_.find(p->bth.destination);
   if (qp == nullptr) {
     ++counters.drop_no_qp;
     return;
@@ -539,7 +534,7 @@ void Rnic::expire_timers(Instant now) {
   while (!timers_.empty() && timers_.top().when <= now) {
     const Timer timer = timers_.top();
     timers_.pop();
-    QueuePair* qp = find(timer.qpn);
+    QueuePair* qp = qps_.find(timer.qpn);
     if (qp == nullptr || qp->timer_set != timer.when) continue;
     qp->timer_set = kNever;
     if (engine::next_deadline(*qp) <= now) {

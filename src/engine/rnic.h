@@ -19,6 +19,7 @@
 #include "engine/counters.h"
 #include "engine/doorbell.h"
 #include "engine/memory.h"
+#include "engine/qp_table.h"
 #include "engine/queue_pair.h"
 #include "engine/shared_receive_queue.h"
 #include "packet/frame.h"
@@ -115,7 +116,6 @@ class Rnic {
     friend bool operator>(const Timer& a, const Timer& b) { return a.when > b.when; }
   };
 
-  [[nodiscard]] QueuePair* find(Qpn qpn);
   [[nodiscard]] Result<Qpn> new_qpn();
   [[nodiscard]] Key new_key();
   void dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
@@ -136,7 +136,7 @@ class Rnic {
   Doorbells doorbells_;
   std::unordered_map<std::uint32_t, unsigned> domains_;  // PdId to its users
   std::uint32_t next_pd_ = 1;
-  std::unordered_map<std::uint32_t, std::unique_ptr<QueuePair>> qps_;
+  QpTable qps_;
   std::map<IpAddress, std::vector<QueuePair*>> multicast_;
   std::deque<QueuePair*> runnable_;
   std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;

@@ -32,6 +32,43 @@ bool length_fits(SendKind kind, std::uint64_t length) {
 
 }  // namespace
 
+PostedSend::PostedSend(const SendRequest& r)
+    : wr_id{r.wr_id},
+      remote_address{r.remote_address},
+      rkey{r.rkey},
+      immediate{r.immediate},
+      invalidate{r.invalidate},
+      xrc_srq{r.xrc_srq},
+      kind{r.kind},
+      signaled{r.signaled},
+      solicited{r.solicited},
+      fence{r.fence},
+      inlined{r.inlined} {
+  switch (r.kind) {
+    case SendKind::send:
+    case SendKind::send_immediate:
+      operands_ = r.destination;
+      break;
+    case SendKind::compare_swap:
+    case SendKind::fetch_add:
+      operands_ = r.atomic;
+      break;
+    case SendKind::flush:
+      operands_ = r.flush;
+      break;
+    case SendKind::bind_window:
+      operands_ = r.binding;
+      break;
+    case SendKind::send_invalidate:
+    case SendKind::write:
+    case SendKind::write_immediate:
+    case SendKind::read:
+    case SendKind::atomic_write:
+    case SendKind::local_invalidate:
+      break;
+  }
+}
+
 SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline)
     : wqes_(depth),
       sges_(std::size_t{depth} * max_sge),
@@ -65,8 +102,7 @@ PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
               sges_.begin() + static_cast<std::ptrdiff_t>((tail % wqes_.size()) * max_sge_));
   }
   SendWqe& wqe = at(tail);
-  wqe.request = r;
-  wqe.request.sges = {};
+  wqe.request = PostedSend{r};
   wqe.request.signaled = r.signaled || signal_all;
   wqe.length = static_cast<std::uint32_t>(length);
   wqe.sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size());

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstdint>
 #include <span>
+#include <variant>
 #include <vector>
 
 #include "base/psn.h"
@@ -12,9 +13,46 @@
 
 namespace verbena::engine {
 
+/// What a SendRequest says, without its SGEs, and small: ten thousand queues of these should fit
+/// into a cache rather than into memory.
+struct PostedSend {
+  explicit PostedSend(const SendRequest& r);
+  PostedSend() = default;
+
+  std::uint64_t wr_id = 0;
+  std::uint64_t remote_address = 0;
+  Key rkey{};
+  packet::Immediate immediate{};
+  Key invalidate{};
+  std::uint32_t xrc_srq = 0;
+  SendKind kind = SendKind::send;
+  bool signaled = false;
+  bool solicited = false;
+  bool fence = false;
+  bool inlined = false;
+
+  // What only some kinds have.
+  [[nodiscard]] const AtomicOperands& atomic() const {
+    return *std::get_if<AtomicOperands>(&operands_);
+  }
+  [[nodiscard]] const FlushOperands& flush() const {
+    return *std::get_if<FlushOperands>(&operands_);
+  }
+  [[nodiscard]] const WindowBinding& binding() const {
+    return *std::get_if<WindowBinding>(&operands_);
+  }
+  /// Of SENDs; says something on UD only.
+  [[nodiscard]] const Destination& destination() const {
+    return *std::get_if<Destination>(&operands_);
+  }
+
+ private:
+  std::variant<std::monostate, AtomicOperands, FlushOperands, WindowBinding, Destination> operands_;
+};
+
 /// A send request while the queue pair works on it.
 struct SendWqe {
-  SendRequest request;  // its `sges` are not used: see SendQueue::sges()
+  PostedSend request;  // its SGEs: see SendQueue::sges()
   std::uint32_t length = 0;
   std::uint32_t sge_count = 0;
 

@@ -63,6 +63,12 @@ struct WindowBinding {
   unsigned access = 0;
 };
 
+/// What FLUSH is about; the range is the request's.
+struct FlushOperands {
+  packet::Feth what{};
+  std::uint32_t length = 0;
+};
+
 struct SendRequest {
   std::uint64_t wr_id = 0;
   SendKind kind = SendKind::send;
@@ -75,10 +81,9 @@ struct SendRequest {
   Key rkey{};
   std::span<const Sge> sges{};
 
-  Key invalidate{};         // send_invalidate, local_invalidate
-  AtomicOperands atomic{};  // compare_swap, fetch_add
-  packet::Feth flush{};     // flush
-  std::uint32_t flush_length = 0;
+  Key invalidate{};           // send_invalidate, local_invalidate
+  AtomicOperands atomic{};    // compare_swap, fetch_add
+  FlushOperands flush{};      // flush
   WindowBinding binding{};    // bind_window
   Destination destination{};  // UD
   std::uint32_t xrc_srq = 0;  // XRC

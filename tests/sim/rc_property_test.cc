@@ -180,8 +180,7 @@ void run_program(std::uint64_t seed) {
                                       .rkey = b.region.key,
                                       .sges = sges,
                                       .atomic = operands,
-                                      .flush = {.global_visibility = true},
-                                      .flush_length = 1};
+                                      .flush = {.what = {.global_visibility = true}, .length = 1}};
     const auto drain = [&] {
       while (!late.empty() && late.front()()) late.pop_front();
       for (const Completion& got : a.end.poll()) {
