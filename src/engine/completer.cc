@@ -43,6 +43,8 @@ void stop_timers(Completer& c) {
 
 /// The peer answers: retries begin anew.
 void note_progress(QueuePair& qp, std::uint32_t packets, Instant now) {
+  // A completion queue that overran has ended the queue pair, and with it the timers.
+  if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
   Completer& c = qp.completer;
   c.retries_left = qp.attributes.retry_count;
   c.rnr_retries_left = qp.attributes.rnr_retry;
@@ -168,27 +170,25 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
 void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
   using Type = packet::Syndrome::Type;
   const packet::Syndrome syndrome = p.aeth.syndrome;
-  switch (syndrome.type()) {
-    case Type::ack:
-      if (!acknowledge_before(services, qp, p.bth.psn.next(), now)) retry_gap(services, qp, now);
-      return;
-    case Type::rnr_nak:
-      if (!acknowledge_before(services, qp, p.bth.psn, now)) {
-        retry_gap(services, qp, now);
-      } else if (qp.completer.unacked == p.bth.psn) {
-        wait_for_receiver(services, qp, syndrome.rnr_timer(), now);
-      }
-      return;
-    case Type::nak:
-      if (!acknowledge_before(services, qp, p.bth.psn, now)) {
-        retry_gap(services, qp, now);
-      } else if (qp.completer.unacked == p.bth.psn) {
-        handle_nak(services, qp, syndrome.nak_code(), now);
-      }
-      return;
-    case Type::reserved:
-      ++services.counters.drop_response;
-      return;
+  if (syndrome.type() == Type::reserved) {
+    ++services.counters.drop_response;
+    return;
+  }
+  // A NAK acknowledges what is before it, an ACK what it names, too.
+  const bool ack = syndrome.type() == Type::ack;
+  if (!acknowledge_before(services, qp, ack ? p.bth.psn.next() : p.bth.psn, now)) {
+    retry_gap(services, qp, now);
+    return;
+  }
+  // It may have ended the queue pair: its completion queue overran.
+  if (ack || qp.completer.unacked != p.bth.psn ||
+      qp.state.load(std::memory_order_relaxed) == QpState::error) {
+    return;
+  }
+  if (syndrome.type() == Type::rnr_nak) {
+    wait_for_receiver(services, qp, syndrome.rnr_timer(), now);
+  } else {
+    handle_nak(services, qp, syndrome.nak_code(), now);
   }
 }
 

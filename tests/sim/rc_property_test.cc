@@ -3,11 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <string>
 
+#include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
 
 namespace verbena::sim {
@@ -226,22 +225,7 @@ void run_program(std::uint64_t seed) {
   EXPECT_EQ(b.memory, b.expected);
 }
 
-std::uint64_t setting(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text != nullptr ? std::strtoull(text, nullptr, 10) : otherwise;
-}
-
-TEST(RcProperty, RandomProgramsOverRandomNetworks) {
-  const std::uint64_t first = setting("SEED", 1);
-  const std::uint64_t seeds = setting("SEEDS", first == 1 ? 2000 : 1);
-  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
-    run_program(seed);
-    if (HasFailure()) {
-      GTEST_FAIL() << "replay: SEED=" << seed << " SEEDS=1 " << testing::internal::GetArgvs()[0]
-                   << " --gtest_filter=RcProperty.*";
-    }
-  }
-}
+TEST(RcProperty, RandomProgramsOverRandomNetworks) { each_seed(2000, run_program); }
 
 }  // namespace
 }  // namespace verbena::sim

@@ -121,6 +121,8 @@ bool World::run_until(const std::function<bool()>& done, Duration limit) {
       events.clear();
     }
     if (done()) return true;
+    const auto posted = [](const auto& node) { return node->rnic().has_work(); };
+    if (std::any_of(nodes_.begin(), nodes_.end(), posted)) continue;
     Instant next = arrivals_.empty() ? kNever : arrivals_.top().when;
     for (auto& node : nodes_) next = std::min(next, node->rnic().next_deadline());
     if (next > end) return false;
@@ -147,13 +149,37 @@ void check(const Status& s) {
   if (!s) throw std::runtime_error{s.error().message};
 }
 
-End make_end(World& world, const ConnectOptions& o, engine::QpType type, bool srq) {
-  using engine::QpType;
+void create_qp(End& e, const ConnectOptions& o, engine::QpType type) {
+  const bool shared = e.srq != nullptr;
+  e.qp = e.node->rnic()
+             .create_qp({.pd = e.pd,
+                         .send_cq = e.cq.get(),
+                         .receive_cq = e.cq.get(),
+                         .max_send = o.depth,
+                         .max_receive = shared ? 0 : o.depth,
+                         .max_send_sge = o.sges,
+                         .max_receive_sge = o.sges,
+                         .max_inline = o.max_inline,
+                         .signal_all = false,
+                         .type = type,
+                         .srq = type == engine::QpType::xrc_receive ? nullptr : e.srq})
+             .value();
+}
+
+struct StateChange {
+  engine::QpState to;
+  unsigned by_type[5];  // rc, uc, ud, xrc_send, xrc_receive
+};
+
+}  // namespace
+
+End make_end(World& world, const ConnectOptions& o, engine::QpType type, bool srq,
+             std::uint32_t cq) {
   End e;
   e.node = &world.add_node();
   e.pd = e.node->rnic().alloc_pd().value();
-  e.cq = std::make_unique<engine::CompletionQueue>(4 * o.depth, nullptr);
-  const bool xrc = type == QpType::xrc_receive;
+  e.cq = std::make_shared<engine::CompletionQueue>(cq != 0 ? cq : 4 * o.depth, nullptr);
+  const bool xrc = type == engine::QpType::xrc_receive;
   if (srq || xrc) {
     e.srq = e.node->rnic()
                 .create_srq({.pd = e.pd,
@@ -162,28 +188,17 @@ End make_end(World& world, const ConnectOptions& o, engine::QpType type, bool sr
                              .xrc_cq = xrc ? e.cq.get() : nullptr})
                 .value();
   }
-  e.qp = e.node->rnic()
-             .create_qp({.pd = e.pd,
-                         .send_cq = e.cq.get(),
-                         .receive_cq = e.cq.get(),
-                         .max_send = o.depth,
-                         .max_receive = srq || xrc ? 0 : o.depth,
-                         .max_send_sge = o.sges,
-                         .max_receive_sge = o.sges,
-                         .max_inline = o.max_inline,
-                         .signal_all = false,
-                         .type = type,
-                         .srq = xrc ? nullptr : e.srq})
-             .value();
+  create_qp(e, o, type);
   return e;
 }
 
-struct StateChange {
-  engine::QpState to;
-  unsigned by_type[5];  // rc, uc, ud, xrc_send, xrc_receive
-};
+End make_sibling(const End& end, const ConnectOptions& options) {
+  End e = end;
+  create_qp(e, options, end.qp->type);
+  return e;
+}
 
-void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) {
+void connect(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) {
   using engine::Access;
   using A = engine::Attr;
   constexpr unsigned kConnect = A::kPath | A::kPathMtu | A::kDestQpn | A::kRqPsn;
@@ -219,12 +234,11 @@ void bring_up(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) 
   }
 }
 
-}  // namespace
-
 Connection::Connection(World& world, const ConnectOptions& o)
-    : a{make_end(world, o, o.type_a, false)}, b{make_end(world, o, o.type_b, o.srq_b)} {
-  bring_up(a, b, o, o.psn_a, o.psn_b);
-  bring_up(b, a, o, o.psn_b, o.psn_a);
+    : a{make_end(world, o, o.type_a, false, o.cq_a)},
+      b{make_end(world, o, o.type_b, o.srq_b, o.cq_b)} {
+  connect(a, b, o, o.psn_a, o.psn_b);
+  connect(b, a, o, o.psn_b, o.psn_a);
 }
 
 }  // namespace verbena::sim

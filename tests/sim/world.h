@@ -125,7 +125,7 @@ class World {
 struct End {
   Node* node = nullptr;
   engine::PdId pd{};
-  std::unique_ptr<engine::CompletionQueue> cq;
+  std::shared_ptr<engine::CompletionQueue> cq;  // of siblings, too
   engine::SharedReceiveQueue* srq = nullptr;
   engine::QueuePair* qp = nullptr;
 
@@ -153,8 +153,18 @@ struct ConnectOptions {
   Psn psn_b{0x2000};
   engine::QpType type_a = engine::QpType::rc;
   engine::QpType type_b = engine::QpType::rc;
-  bool srq_b = false;  // B receives from a shared queue
+  bool srq_b = false;      // B receives from a shared queue
+  std::uint32_t cq_a = 0;  // entries; 0: enough for all that may be posted
+  std::uint32_t cq_b = 0;
 };
+
+/// A queue pair on a node of its own, in RESET.
+[[nodiscard]] End make_end(World& world, const ConnectOptions& options, engine::QpType type,
+                           bool srq, std::uint32_t cq = 0);
+/// One more on the same node, with the same domain and queues.
+[[nodiscard]] End make_sibling(const End& end, const ConnectOptions& options);
+/// From RESET to RTS, towards `peer`.
+void connect(End& end, const End& peer, const ConnectOptions& options, Psn sq, Psn rq);
 
 /// Two nodes with one queue pair each, connected, in RTS.
 struct Connection {
