@@ -223,10 +223,13 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     if (sent == budget) return Sent::more;
 
     SendWqe& wqe = qp.sq.at(r.wqe);
-    if (!wqe.started && !start(qp, wqe)) return Sent::all;
+    const bool begins = !wqe.started;
+    if (begins && !start(qp, wqe)) return Sent::all;
     const Step step = wqe.packets == 0      ? do_locally(services, qp, wqe)
                       : wqe.info().answered ? send_answered(services, qp, sink, wqe, now)
                                             : send_data(services, qp, sink, wqe, now);
+    // Nothing of it has left: a queue that drains meanwhile has not begun it.
+    if (begins && step != Step::sent) wqe.started = false;
     if (step == Step::sink_full) return Sent::sink_full;
     if (step == Step::wait && !r.fault) return Sent::all;
   }
