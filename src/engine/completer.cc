@@ -211,6 +211,28 @@ bool place_original(Services& services, QueuePair& qp, std::uint64_t original) {
   return services.dma.scatter(bytes, services.segments);
 }
 
+/// IBA 11.6.2, "bad response": the opcode is none that answers this request. A READ that was asked
+/// for in pieces, or again, may begin and end in the middle, but not go on beyond its ends.
+bool opcode_fits(const SendWqe& wqe, const packet::Packet& p) {
+  const packet::OpcodeInfo& info = p.info();
+  switch (wqe.request.kind) {
+    case SendKind::compare_swap:
+    case SendKind::fetch_add:
+      return info.kind == packet::Kind::atomic_acknowledge;
+    case SendKind::read: {
+      const bool at_begin = p.bth.psn == wqe.first_psn;
+      const bool at_end = p.bth.psn.next() == wqe.end_psn();
+      return info.kind == packet::Kind::read_response && (info.first || !at_begin) &&
+             (info.last || !at_end);
+    }
+    case SendKind::flush:
+    case SendKind::atomic_write:
+      return info.kind == packet::Kind::read_response && info.first && info.last;
+    default:
+      return false;
+  }
+}
+
 /// READ response, atomic acknowledge.
 void handle_own_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
   Completer& c = qp.completer;
@@ -224,12 +246,8 @@ void handle_own_response(Services& services, QueuePair& qp, const packet::Packet
     return;
   }
   const SendWqe& wqe = qp.sq.at(qp.sq.head());
-  const bool atomic =
-      wqe.request.kind == SendKind::compare_swap || wqe.request.kind == SendKind::fetch_add;
-  const bool fits =
-      wqe.info().answered && atomic == (p.info().kind == packet::Kind::atomic_acknowledge);
-  if (!fits) {
-    ++services.counters.drop_response;
+  if (!opcode_fits(wqe, p)) {
+    fail(services, qp, CompletionStatus::bad_response);
     return;
   }
 
@@ -241,6 +259,7 @@ void handle_own_response(Services& services, QueuePair& qp, const packet::Packet
     fail(services, qp, CompletionStatus::bad_response);
     return;
   }
+  const bool atomic = p.info().kind == packet::Kind::atomic_acknowledge;
   const bool placed = atomic ? place_original(services, qp, p.atomic_ack_eth.original)
                              : place_response(services, qp, p.payload, offset);
   if (!placed) {

@@ -289,6 +289,50 @@ TEST(RcCompletions, ReadResponseOfTheWrongLengthIsABadResponse) {
   EXPECT_EQ(p.wait(p.c.a)[0].status, CompletionStatus::bad_response);
 }
 
+/// What becomes of a request of so many packets that is answered by one with this opcode.
+CompletionStatus status_of_answer(SendKind kind, std::uint32_t packets, Opcode opcode,
+                                  std::uint32_t nth = 0) {
+  Pair p;
+  p.watch([](bool, const Packet&) { return false; });
+  const bool atomic = kind == SendKind::fetch_add;
+  p.post(kind, atomic ? 8 : packets * kMtu);
+  p.run(10us);
+  Packet response;
+  const bool begins_right = nth > 0;
+  for (std::uint32_t i = 0; begins_right && i < nth; ++i) {
+    response.bth.opcode = i == 0 ? Opcode::rc_read_response_first : Opcode::rc_read_response_middle;
+    response.bth.psn = p.c.a.qp->completer.unacked;
+    p.forge(response, kMtu);
+  }
+  response.bth.opcode = opcode;
+  response.bth.psn = p.c.a.qp->completer.unacked;
+  p.forge(response, opcode == Opcode::rc_atomic_acknowledge ? 0 : kMtu);
+  const auto got = p.c.a.poll();
+  return got.empty() ? CompletionStatus::general_error : got[0].status;
+}
+
+TEST(RcCompletions, AnswerWithAnOpcodeThatDoesNotFitIsABadResponse) {
+  constexpr auto kBad = CompletionStatus::bad_response;
+  constexpr auto kGood = CompletionStatus::success;
+  constexpr auto kGoesOn = CompletionStatus::general_error;  // no completion yet
+  const auto read = [](std::uint32_t packets, Opcode opcode, std::uint32_t nth = 0) {
+    return status_of_answer(SendKind::read, packets, opcode, nth);
+  };
+  EXPECT_EQ(read(1, Opcode::rc_read_response_only), kGood);
+  EXPECT_EQ(read(1, Opcode::rc_read_response_first), kBad);
+  EXPECT_EQ(read(1, Opcode::rc_read_response_last), kBad);
+  EXPECT_EQ(read(3, Opcode::rc_read_response_first), kGoesOn);
+  EXPECT_EQ(read(3, Opcode::rc_read_response_middle), kBad);
+  EXPECT_EQ(read(3, Opcode::rc_read_response_last), kBad);
+  EXPECT_EQ(read(3, Opcode::rc_read_response_middle, 1), kGoesOn);
+  EXPECT_EQ(read(3, Opcode::rc_read_response_middle, 2), kBad);
+  EXPECT_EQ(read(3, Opcode::rc_read_response_last, 2), kGood);
+  EXPECT_EQ(read(1, Opcode::rc_atomic_acknowledge), kBad);
+  EXPECT_EQ(status_of_answer(SendKind::fetch_add, 1, Opcode::rc_atomic_acknowledge), kGood);
+  EXPECT_EQ(status_of_answer(SendKind::fetch_add, 1, Opcode::rc_read_response_only), kBad);
+  EXPECT_EQ(status_of_answer(SendKind::write, 1, Opcode::rc_read_response_only), kBad);
+}
+
 TEST(RcCompletions, SolicitedIsOfTheLastPacket) {
   Pair p;
   int marked = 0;
