@@ -554,6 +554,7 @@ bool Rnic::work(packet::FrameSink& sink, Instant now) {
     QueuePair& qp = *runnable_.front();
     Sent sent = transmit_responses(services_, qp, sink, kTurn);
     if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
+    finish_draining(qp);  // UC and UD are done with a message when they have sent it
     set_timer(qp);
     if (sent == Sent::sink_full) return false;
     runnable_.pop_front();

@@ -369,6 +369,36 @@ TEST(Drain, FinishesWhatWasBegunAndTells) {
   EXPECT_EQ(p.wait(p.c.a, 1)[0].wr_id, 2u);
 }
 
+/// Takes so many frames and forgets them.
+struct SmallSink final : packet::FrameSink {
+  std::span<std::uint8_t> reserve(const packet::Flow&, std::size_t size) override {
+    if (room == 0) return {};
+    frame.resize(size);
+    return frame;
+  }
+  void commit() override { --room; }
+  int room = 0;
+  std::vector<std::uint8_t> frame;
+};
+
+TEST(Drain, OfUcIsToldWhenTheLastPacketHasLeft) {
+  Pair p{{.type_a = QpType::uc, .type_b = QpType::uc}};
+  auto& rnic = p.c.a.node->rnic();
+  ASSERT_EQ(p.c.a.send(p.request(SendKind::send, 5000, 1)), PostResult::posted);
+  SmallSink sink;
+  sink.room = 3;
+  EXPECT_FALSE(rnic.work(sink, p.world.now()));
+  engine::QpAttributes to;
+  to.state = QpState::sqd;
+  to.notify_drained = true;
+  ASSERT_TRUE(rnic.modify_qp(*p.c.a.qp, to, Attr::kState | Attr::kNotifyDrained).ok());
+  EXPECT_TRUE(rnic.events().empty());
+  sink.room = 100;
+  EXPECT_TRUE(rnic.work(sink, p.world.now()));
+  ASSERT_EQ(rnic.events().size(), 1u);
+  EXPECT_EQ(rnic.events()[0].kind, EventKind::sq_drained);
+}
+
 TEST(Events, AccessErrorIsToldToTheTarget) {
   Pair p{{}};
   auto bad = p.request(SendKind::write, 10);
