@@ -5,6 +5,7 @@ DESTDIR ?=
 JOBS ?= $(shell nproc)
 SOAK_SECONDS ?= 3600
 FUZZ_SECONDS ?= 600
+SEEDS ?= 100000
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -15,6 +16,8 @@ SHELL := /bin/bash
 build_preset = test -f build/$(1)/build.ninja || cmake --preset $(1); \
 	cmake --build --preset $(1) -j $(JOBS)
 ctest_preset = ctest --preset $(1) -j $(JOBS)
+# $(call property_tests,N): random programs over simulated networks, N of each property.
+property_tests = SEEDS=$(1) build/release/tests/verbena_sim_test --gtest_brief=1 --gtest_filter='*Property*'
 
 build: ## build; programs in build/bin
 	@scripts/deps.sh build
@@ -34,6 +37,7 @@ test-all: test ## test, then again with sanitizers, fuzzers and a short soak
 	@$(call build_preset,asan); $(call ctest_preset,asan)
 	@$(call build_preset,tsan); $(call ctest_preset,tsan)
 	@$(call build_preset,fuzz); $(call ctest_preset,fuzz)
+	@$(call property_tests,10000)
 	@tests/e2e/run.py --build build/release --soak 120
 
 test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine
@@ -58,8 +62,9 @@ fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
 	    -artifact_prefix=build/fuzz/fuzz/ -print_final_stats=1 build/fuzz/fuzz/$${name}_seeds; \
 	done
 
-soak: build ## the end-to-end cases in random order for SOAK_SECONDS (default 3600)
+soak: build ## SEEDS random programs of each property (default 100000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
 	@scripts/deps.sh test
+	@$(call property_tests,$(SEEDS))
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
 
 bench: build ## measure, beside what the kernel's own sockets do in the same run
@@ -84,4 +89,4 @@ clean: ## remove build/
 help: ## this text
 	@echo "Verbena: a user-space RoCEv2 NIC. make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
-	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_SECONDS=$(SOAK_SECONDS) FUZZ_SECONDS=$(FUZZ_SECONDS)"
+	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_SECONDS=$(SOAK_SECONDS) FUZZ_SECONDS=$(FUZZ_SECONDS) SEEDS=$(SEEDS)"
