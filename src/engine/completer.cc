@@ -64,6 +64,7 @@ void complete_finished(Services& services, QueuePair& qp) {
     const SendWqe& wqe = qp.sq.at(qp.sq.head());
     const bool answered = wqe.started && distance(qp.completer.unacked, wqe.end_psn()) >= 0;
     if (!answered || (wqe.packets == 0 && !wqe.done)) return;
+    if (wqe.info().takes_receive()) qp.completer.credits.completed(wqe.receive);
     complete_send(services, qp, CompletionStatus::success);
   }
 }
@@ -180,6 +181,7 @@ void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet&
     retry_gap(services, qp, now);
     return;
   }
+  if (ack) qp.completer.credits.granted(syndrome);
   // It may have ended the queue pair: its completion queue overran.
   if (ack || qp.completer.unacked != p.bth.psn ||
       qp.state.load(std::memory_order_relaxed) == QpState::error) {
@@ -268,6 +270,7 @@ void handle_own_response(Services& services, QueuePair& qp, const packet::Packet
   }
   c.unacked = p.bth.psn.next();
   complete_finished(services, qp);
+  if (p.info().aeth) c.credits.granted(p.aeth.syndrome);
   note_progress(qp, 1, now);
 }
 
@@ -285,7 +288,10 @@ void note_gone(Services& services, QueuePair& qp) {
 }
 
 void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now) {
-  const Completer& c = qp.completer;
+  Completer& c = qp.completer;
+  // The last ACK once more: it may come to tell of new receives (IBA 9.7.7.2.3).
+  const bool ack = p.info().aeth && p.aeth.syndrome.type() == packet::Syndrome::Type::ack;
+  if (ack && p.bth.psn.next() == c.unacked) c.credits.granted(p.aeth.syndrome);
   // Ghosts: answers to what is complete already, or was never asked.
   if (distance(p.bth.psn, c.unacked) < 0 || distance(p.bth.psn, qp.requester.end) >= 0) {
     ++services.counters.drop_response;

@@ -8,6 +8,7 @@
 
 #include "base/psn.h"
 #include "base/time.h"
+#include "engine/credits.h"
 #include "engine/round_trip.h"
 #include "engine/window.h"
 #include "packet/packet.h"
@@ -21,6 +22,7 @@ struct Completer {
   Psn unacked{};  // the oldest PSN that nothing has answered
   Window window{};
   RoundTrip round_trip{};
+  Credits credits{};
 
   std::uint8_t retries_left = 0;
   std::uint8_t rnr_retries_left = 0;

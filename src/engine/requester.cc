@@ -21,6 +21,15 @@ std::uint32_t room(const QueuePair& qp) {
   return in_flight < window ? window - in_flight : 0;
 }
 
+/// IBA 9.7.7.2.5: without a credit, a message may send one packet, and go on when that is
+/// acknowledged: then the peer has a receive for it.
+bool credit_forbids(const QueuePair& qp, const SendWqe& wqe) {
+  const Completer& c = qp.completer;
+  if (!wqe.info().takes_receive() || c.credits.covers(wqe.receive)) return false;
+  if (qp.requester.packet == 0) return !c.credits.may_probe(wqe.receive);
+  return distance(c.unacked, wqe.first_psn) <= 0;
+}
+
 /// Takes the request at the cursor up. False: it has to wait.
 bool start(QueuePair& qp, SendWqe& wqe) {
   Requester& r = qp.requester;
@@ -171,7 +180,8 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   p.bth.solicited = wqe.request.solicited && part.last;
   if (qp.reliable()) {
     const bool window_closes = room(qp) == 1;
-    p.bth.ack_request = part.last || window_closes ||
+    const bool probe = wqe.info().takes_receive() && !qp.completer.credits.covers(wqe.receive);
+    p.bth.ack_request = part.last || window_closes || probe ||
                         r.since_ack_request + 1 >= std::max(qp.completer.window.packets() / 4, 1u);
   }
   if (qp.type == QpType::ud) {
@@ -223,6 +233,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     if (sent == budget) return Sent::more;
 
     SendWqe& wqe = qp.sq.at(r.wqe);
+    if (credit_forbids(qp, wqe)) return Sent::all;
     const bool begins = !wqe.started;
     if (begins && !start(qp, wqe)) return Sent::all;
     const Step step = wqe.packets == 0      ? do_locally(services, qp, wqe)

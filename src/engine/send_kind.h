@@ -19,6 +19,12 @@ struct SendKindInfo {
       false;  // completes with a response of its own, not an ACK; max_rd_atomic counts it
   bool uc = false;
   bool ud = false;
+
+  /// The peer needs a receive for it.
+  [[nodiscard]] constexpr bool takes_receive() const {
+    return packet == packet::Kind::send ||
+           (packet == packet::Kind::write && trailer == packet::Trailer::immediate);
+  }
 };
 
 namespace detail {

@@ -106,10 +106,18 @@ PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
   wqe.request.signaled = r.signaled || signal_all;
   wqe.length = static_cast<std::uint32_t>(length);
   wqe.sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size());
+  wqe.receive = receives_;
+  if (wqe.info().takes_receive()) ++receives_;
   wqe.started = false;
   wqe.done = false;
   tail_.store(tail + 1, std::memory_order_release);
   return PostResult::posted;
+}
+
+void SendQueue::clear() {
+  const std::lock_guard lock{posting_};
+  head_.store(tail(), std::memory_order_release);
+  receives_ = 0;
 }
 
 std::span<const Sge> SendQueue::sges(std::uint64_t index) const {

@@ -55,6 +55,7 @@ struct SendWqe {
   PostedSend request;  // its SGEs: see SendQueue::sges()
   std::uint32_t length = 0;
   std::uint32_t sge_count = 0;
+  std::uint64_t receive = 0;  // of those that take a receive: how many did so before it
 
   // The requester's: set when the first packet leaves.
   bool started = false;
@@ -88,7 +89,7 @@ class SendQueue {
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const;
   [[nodiscard]] std::span<const std::uint8_t> inline_bytes(std::uint64_t index) const;
   void retire() { head_.store(head() + 1, std::memory_order_release); }
-  void clear() { head_.store(tail(), std::memory_order_release); }
+  void clear();
 
  private:
   std::vector<SendWqe> wqes_;
@@ -97,6 +98,7 @@ class SendQueue {
   std::uint32_t max_sge_;
   std::uint32_t max_inline_;
   SpinLock posting_;
+  std::uint64_t receives_ = 0;          // requests posted that take one
   std::atomic<std::uint64_t> head_{0};  // oldest that is not complete
   std::atomic<std::uint64_t> tail_{0};  // one past the newest
 };

@@ -80,7 +80,7 @@ Node& World::add_node() {
   return *nodes_.back();
 }
 
-void World::transmit(const packet::Flow& flow, const std::vector<std::uint8_t>& frame) {
+void World::transmit(const packet::Flow& flow, std::span<std::uint8_t> frame) {
   if ((filter && !filter(flow, frame)) || chance(link_.loss_ppm)) {
     ++lost_;
     return;
@@ -90,7 +90,7 @@ void World::transmit(const packet::Flow& flow, const std::vector<std::uint8_t>& 
     Duration delay = link_.delay;
     if (link_.jitter > 0ns)
       delay += Duration{random_() % static_cast<std::uint64_t>(link_.jitter.count())};
-    Arrival a{now_ + delay, order_++, flow, frame};
+    Arrival a{now_ + delay, order_++, flow, {frame.begin(), frame.end()}};
     a.bytes.resize(frame.size() + packet::kIcrcSize);  // the wire has checked it
     arrivals_.push(std::move(a));
   }

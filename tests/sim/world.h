@@ -90,8 +90,8 @@ class World {
     return std::uniform_int_distribution<std::uint32_t>{0, n - 1}(random_);
   }
 
-  /// Sees each frame before it leaves; false drops it.
-  std::function<bool(const packet::Flow&, std::span<const std::uint8_t>)> filter;
+  /// Sees each frame before it leaves, and may change it; false drops it.
+  std::function<bool(const packet::Flow&, std::span<std::uint8_t>)> filter;
 
   /// False: `limit` passed, or nothing can happen any more, and the condition doesn't hold.
   [[nodiscard]] bool run_until(const std::function<bool()>& done, Duration limit);
@@ -107,7 +107,7 @@ class World {
       return a.when != b.when ? a.when > b.when : a.order > b.order;
     }
   };
-  void transmit(const packet::Flow& flow, const std::vector<std::uint8_t>& frame);
+  void transmit(const packet::Flow& flow, std::span<std::uint8_t> frame);
   void deliver(const Arrival& a);
   [[nodiscard]] bool chance(std::uint32_t ppm) { return pick(1'000'000) < ppm; }
 
