@@ -15,7 +15,8 @@ void flush_sends(Services& services, QueuePair& qp) {
 void flush_receives(Services& services, QueuePair& qp) {
   fail_receive(services, qp, CompletionStatus::flushed);  // the one that was being filled
   while (!qp.rq.empty()) {
-    qp.rq.take(qp.responder.receive);
+    qp.responder.receive.taken = true;
+    qp.responder.receive.wr_id = qp.rq.drop();
     fail_receive(services, qp, CompletionStatus::flushed);
   }
 }

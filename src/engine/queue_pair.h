@@ -79,7 +79,8 @@ struct QueuePair {
 
   // The RNIC's bookkeeping.
   Doorbell doorbell;
-  bool runnable = false;
+  bool runnable = false;  // in the RunQueue
+  QueuePair* next_runnable = nullptr;
   Instant timer_set = kNever;  // the earliest entry in the RNIC's timer queue
 
   [[nodiscard]] packet::Service service() const {

@@ -38,4 +38,11 @@ void ReceiveQueue::take(TakenReceive& into) {
   head_.store(head + 1, std::memory_order_release);
 }
 
+std::uint64_t ReceiveQueue::drop() {
+  const std::uint64_t head = head_.load(std::memory_order_relaxed);
+  const std::uint64_t wr_id = wqes_[head % wqes_.size()].wr_id;
+  head_.store(head + 1, std::memory_order_release);
+  return wr_id;
+}
+
 }  // namespace verbena::engine

@@ -38,6 +38,8 @@ class ReceiveQueue {
   [[nodiscard]] bool empty() const { return size() == 0; }
   /// Needs !empty().
   void take(TakenReceive& into);
+  /// As take(), for its id alone.
+  [[nodiscard]] std::uint64_t drop();
   void clear() { head_.store(tail_.load(std::memory_order_acquire), std::memory_order_release); }
 
  private:

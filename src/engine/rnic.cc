@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -23,6 +24,14 @@ std::string qp_text(const QueuePair& qp) {
   std::array<char, 8> hex{};
   const auto end = std::to_chars(hex.begin(), hex.end(), qp.qpn.value(), 16).ptr;
   return "qp 0x" + std::string{hex.data(), end};
+}
+
+/// Short enough to need no memory itself.
+Error no_memory() { return {ENOMEM, "out of memory"}; }
+
+template <typename T>
+void make_room(std::vector<T>& v, std::size_t more) {
+  if (v.capacity() - v.size() < more) v.reserve(std::max(2 * v.capacity(), v.size() + more));
 }
 
 Error over_limit(const char* what, std::uint64_t asked, std::uint64_t limit) {
@@ -47,16 +56,18 @@ Rnic::~Rnic() = default;
 
 // ---- set-up
 
-Result<PdId> Rnic::alloc_pd() {
+Result<PdId> Rnic::alloc_pd() try {
   if (domains_.size() >= Limits::kMaxDomains) {
     return Error{ENOMEM, "all protection domains are in use"};
   }
   while (next_pd_ == 0 || domains_.contains(next_pd_)) ++next_pd_;
   domains_.emplace(next_pd_, 0);
   return PdId{next_pd_++};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::dealloc_pd(PdId pd) {
+Status Rnic::dealloc_pd(PdId pd) try {
   const auto it = domains_.find(static_cast<std::uint32_t>(pd));
   if (it == domains_.end()) return Error{EINVAL, "no such protection domain"};
   if (it->second != 0) {
@@ -65,6 +76,8 @@ Status Rnic::dealloc_pd(PdId pd) {
   }
   domains_.erase(it);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 Key Rnic::new_key() {
@@ -90,7 +103,7 @@ Status check_region(Segment memory, std::uint64_t iova, unsigned access) {
 }  // namespace
 
 Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_t iova,
-                                           unsigned access) {
+                                           unsigned access) try {
   const auto domain = domains_.find(static_cast<std::uint32_t>(pd));
   if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
   if (keys_.size() >= Limits::kMaxRegions) return Error{ENOMEM, "all memory regions are in use"};
@@ -105,9 +118,11 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
   keys_.insert(region);
   ++domain->second;
   return region;
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::deregister_memory(Key key) {
+Status Rnic::deregister_memory(Key key) try {
   const MemoryRegion* region = keys_.find(key);
   if (region == nullptr || region->type != MemoryRegion::Type::region) {
     return Error{EINVAL, "no such memory region"};
@@ -118,11 +133,13 @@ Status Rnic::deregister_memory(Key key) {
   --domains_.at(static_cast<std::uint32_t>(region->pd));
   keys_.erase(key);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
                                              std::optional<Segment> memory,
-                                             std::optional<unsigned> access) {
+                                             std::optional<unsigned> access) try {
   const MemoryRegion* found = keys_.find(key);
   if (found == nullptr || found->type != MemoryRegion::Type::region) {
     return Error{EINVAL, "no such memory region"};
@@ -150,9 +167,11 @@ Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
   changed.key = new_key();
   keys_.insert(changed);
   return changed;
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Result<Key> Rnic::alloc_window(PdId pd, MemoryRegion::Type type) {
+Result<Key> Rnic::alloc_window(PdId pd, MemoryRegion::Type type) try {
   const auto domain = domains_.find(static_cast<std::uint32_t>(pd));
   if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
   if (type == MemoryRegion::Type::region) return Error{EINVAL, "not a type of memory window"};
@@ -161,9 +180,11 @@ Result<Key> Rnic::alloc_window(PdId pd, MemoryRegion::Type type) {
   keys_.insert({.key = key, .pd = pd, .type = type, .bound = false});
   ++domain->second;
   return key;
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::dealloc_window(Key key) {
+Status Rnic::dealloc_window(Key key) try {
   MemoryRegion* window = keys_.find(key);
   if (window == nullptr || window->type == MemoryRegion::Type::region) {
     return Error{EINVAL, "no such memory window"};
@@ -172,9 +193,11 @@ Status Rnic::dealloc_window(Key key) {
   --domains_.at(static_cast<std::uint32_t>(window->pd));
   keys_.erase(key);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) {
+Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) try {
   const auto domain = domains_.find(static_cast<std::uint32_t>(init.pd));
   if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
   if (srqs_.size() >= Limits::kMaxSharedQueues) {
@@ -186,24 +209,30 @@ Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) {
   if (init.max_sge > Limits::kMaxSge) return over_limit("max_sge", init.max_sge, Limits::kMaxSge);
   std::uint32_t number = entropy_.next() & Qpn::kMask;
   while (number == 0 || srqs_.contains(number)) number = entropy_.next() & Qpn::kMask;
-  auto srq = std::make_unique<SharedReceiveQueue>(number, init);
+  SharedReceiveQueue* const srq =
+      srqs_.emplace(number, std::make_unique<SharedReceiveQueue>(number, init)).first->second.get();
   ++domain->second;
   if (init.xrc_cq != nullptr) ++init.xrc_cq->users;
-  return srqs_.emplace(number, std::move(srq)).first->second.get();
+  return srq;
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
+Status Rnic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) try {
   if (limit > srq.queue.depth()) return over_limit("srq_limit", limit, srq.queue.depth());
   srq.limit = limit;
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::destroy_srq(SharedReceiveQueue& srq) {
+Status Rnic::destroy_srq(SharedReceiveQueue& srq) try {
   if (srq.users != 0) {
     return Error{EBUSY, std::to_string(srq.users) + " queue pairs still receive from it"};
   }
   qps_.for_each([&](QueuePair& qp) {
     if (qp.responder.xrc_srq != &srq) return;
+    make_room_for_state_change();
     qp.responder.xrc_srq = nullptr;
     // A receive that was being filled goes with its queue, and the message can't.
     if (std::exchange(qp.responder.receive.taken, false)) {
@@ -214,6 +243,8 @@ Status Rnic::destroy_srq(SharedReceiveQueue& srq) {
   if (srq.xrc_cq != nullptr) --srq.xrc_cq->users;
   srqs_.erase(srq.number);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 Result<Qpn> Rnic::new_qpn() {
@@ -255,7 +286,7 @@ bool takes_requests(QpState s) {
 
 }  // namespace
 
-Result<QueuePair*> Rnic::create_qp(const QpInit& init) {
+Result<QueuePair*> Rnic::create_qp(const QpInit& init) try {
   const auto domain = domains_.find(static_cast<std::uint32_t>(init.pd));
   if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
   if (auto legal = check_queues(init); !legal) return legal.error();
@@ -277,15 +308,17 @@ Result<QueuePair*> Rnic::create_qp(const QpInit& init) {
   auto qpn = new_qpn();
   if (!qpn) return qpn.error();
 
-  auto qp = std::make_unique<QueuePair>(*qpn, init);
+  QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));
   ++domain->second;
   if (init.send_cq != nullptr) ++init.send_cq->users;
   if (init.receive_cq != nullptr) ++init.receive_cq->users;
   if (init.srq != nullptr) ++init.srq->users;
-  return &qps_.insert(std::move(qp));
+  return &qp;
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
+Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) try {
   const QpState from = qp.state.load();
   if (auto legal = check_transition(qp.type, from, to, mask); !legal) {
     return Error{legal.error().code, qp_text(qp) + ": " + legal.error().message};
@@ -296,13 +329,15 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
   if ((mask & Attr::kMaxDestRdAtomic) != 0 && to.max_dest_rd_atomic > Limits::kMaxRdAtomic) {
     return over_limit("max_dest_rd_atomic", to.max_dest_rd_atomic, Limits::kMaxRdAtomic);
   }
+  make_room_for_state_change();
+  if ((mask & Attr::kState) != 0 && to.state == QpState::reset) {
+    reset(qp);
+    return Ok{};
+  }
   apply(qp.attributes, to, mask);
   if ((mask & Attr::kState) == 0) return Ok{};
 
   switch (to.state) {
-    case QpState::reset:
-      reset(qp);
-      return Ok{};
     case QpState::error:
       qp.responder.responses.clear();
       qp.responder.answer.reset();
@@ -327,6 +362,15 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) {
   set_timer(qp);
   finish_draining(qp);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+/// What a change of state tells others of must not fail half-way.
+void Rnic::make_room_for_state_change() {
+  make_room(services_.events, 4);         // both completion queues overrun, last WQE, drained
+  make_room(services_.notifications, 2);  // of both
+  make_room(timers_.entries(), 1);
 }
 
 void Rnic::finish_draining(QueuePair& qp) {
@@ -339,25 +383,30 @@ void Rnic::finish_draining(QueuePair& qp) {
 }
 
 void Rnic::reset(QueuePair& qp) {
+  // What needs memory, first.
+  Requester requester{};
+  Completer completer{};
+  Responder responder{};
   qp.state.store(QpState::reset);
   qp.sq.clear();
   qp.rq.clear();
   qp.attributes = {};
-  qp.requester = {};
-  qp.requester.wqe = qp.sq.tail();
-  qp.completer = {};
-  qp.responder = {};
+  requester.wqe = qp.sq.tail();
+  qp.requester = std::move(requester);
+  qp.completer = completer;
+  qp.responder = std::move(responder);
 }
 
 Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
   if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
   ring_doorbells();  // it may hang there
-  std::erase(runnable_, &qp);
+  runnable_.remove(qp);
   --domains_.at(static_cast<std::uint32_t>(qp.pd));
   if (qp.send_cq != nullptr) --qp.send_cq->users;
   if (qp.receive_cq != nullptr) --qp.receive_cq->users;
   if (qp.srq != nullptr) --qp.srq->users;
   for (auto& [group, members] : multicast_) std::erase(members, &qp);
+  std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });
   std::erase_if(services_.events, [&](const Event& e) { return e.qp == &qp; });
   qps_.erase(qp.qpn);
   return Ok{};
@@ -394,26 +443,36 @@ PostResult Rnic::post_receive(QueuePair& qp, const ReceiveRequest& request) {
 
 // ---- multicast
 
-Status Rnic::attach_multicast(QueuePair& qp, const IpAddress& group) {
+Status Rnic::attach_multicast(QueuePair& qp, const IpAddress& group) try {
   if (qp.type != QpType::ud) return Error{EINVAL, "only UD queue pairs join multicast groups"};
-  auto& members = multicast_[group];
+  const auto it = multicast_.find(group);
+  if (it == multicast_.end()) {
+    if (multicast_.size() >= Limits::kMaxMulticastGroups) {
+      return Error{ENOMEM, "all multicast groups are in use"};
+    }
+    multicast_.emplace(group, std::vector<QueuePair*>{&qp});
+    return Ok{};
+  }
+  auto& members = it->second;
   if (std::find(members.begin(), members.end(), &qp) != members.end()) return Ok{};
-  if (members.size() >= Limits::kMaxMulticastMembers ||
-      multicast_.size() > Limits::kMaxMulticastGroups) {
-    if (members.empty()) multicast_.erase(group);
-    return Error{ENOMEM, "the multicast table is full"};
+  if (members.size() >= Limits::kMaxMulticastMembers) {
+    return Error{ENOMEM, "the multicast group is full"};
   }
   members.push_back(&qp);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
-Status Rnic::detach_multicast(QueuePair& qp, const IpAddress& group) {
+Status Rnic::detach_multicast(QueuePair& qp, const IpAddress& group) try {
   const auto it = multicast_.find(group);
   if (it == multicast_.end() || std::erase(it->second, &qp) == 0) {
     return Error{EINVAL, "not a member of the multicast group"};
   }
   if (it->second.empty()) multicast_.erase(it);
   return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
 }
 
 // ---- the wire's data path
@@ -517,11 +576,7 @@ void Rnic::ring_doorbells() {
   }
 }
 
-void Rnic::schedule(QueuePair& qp) {
-  if (qp.runnable) return;
-  qp.runnable = true;
-  runnable_.push_back(&qp);
-}
+void Rnic::schedule(QueuePair& qp) { runnable_.push(qp); }
 
 void Rnic::set_timer(QueuePair& qp) {
   const Instant when = engine::next_deadline(qp);
@@ -551,14 +606,13 @@ bool Rnic::work(packet::FrameSink& sink, Instant now) {
   ring_doorbells();
   expire_timers(now);
   for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {
-    QueuePair& qp = *runnable_.front();
+    QueuePair& qp = runnable_.front();
     Sent sent = transmit_responses(services_, qp, sink, kTurn);
     if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
     finish_draining(qp);  // UC and UD are done with a message when they have sent it
     set_timer(qp);
     if (sent == Sent::sink_full) return false;
-    runnable_.pop_front();
-    qp.runnable = false;
+    runnable_.pop();
     if (sent == Sent::more) schedule(qp);
   }
   return true;

@@ -4,7 +4,6 @@
 // deadline out. One caller at a time, except where a function says "any thread".
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,6 +20,7 @@
 #include "engine/memory.h"
 #include "engine/qp_table.h"
 #include "engine/queue_pair.h"
+#include "engine/run_queue.h"
 #include "engine/shared_receive_queue.h"
 #include "packet/frame.h"
 #include "packet/packet.h"
@@ -52,7 +52,7 @@ class Rnic {
   Rnic(const Rnic&) = delete;
   Rnic& operator=(const Rnic&) = delete;
 
-  // Set-up.
+  // Set-up. Without memory: ENOMEM, and nothing has changed.
 
   [[nodiscard]] Result<PdId> alloc_pd();
   Status dealloc_pd(PdId pd);
@@ -115,6 +115,9 @@ class Rnic {
     Qpn qpn;
     friend bool operator>(const Timer& a, const Timer& b) { return a.when > b.when; }
   };
+  struct Timers : std::priority_queue<Timer, std::vector<Timer>, std::greater<>> {
+    [[nodiscard]] std::vector<Timer>& entries() { return c; }
+  };
 
   [[nodiscard]] Result<Qpn> new_qpn();
   [[nodiscard]] Key new_key();
@@ -127,6 +130,7 @@ class Rnic {
   void schedule(QueuePair& qp);
   void reset(QueuePair& qp);
   void set_timer(QueuePair& qp);
+  void make_room_for_state_change();
 
   std::uint32_t slot_;
   KeyTable keys_;
@@ -138,8 +142,8 @@ class Rnic {
   std::uint32_t next_pd_ = 1;
   QpTable qps_;
   std::map<IpAddress, std::vector<QueuePair*>> multicast_;
-  std::deque<QueuePair*> runnable_;
-  std::priority_queue<Timer, std::vector<Timer>, std::greater<>> timers_;
+  RunQueue runnable_;
+  Timers timers_;
 };
 
 }  // namespace verbena::engine
