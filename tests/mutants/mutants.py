@@ -17,6 +17,8 @@ RNIC = "src/engine/rnic.cc"
 UNRELIABLE = "src/engine/unreliable.cc"
 WINDOWS = "src/engine/window_binding.cc"
 MEMORY = "src/engine/memory.h"
+CREDITS = "src/engine/credits.h"
+RUN_QUEUE = "src/engine/run_queue.cc"
 ICRC = "src/packet/icrc.cc"
 PACKET = "src/packet/packet.cc"
 PSN = "src/base/psn.h"
@@ -184,6 +186,10 @@ MUTANTS = [
     ("srq-limit-event-repeated", PLACEMENT,
      "srq->limit = 0;",
      ""),
+    # SharedReceivesProperty
+    ("srq-limit-told-too-late", PLACEMENT,
+     "queue.size() < srq->limit",
+     "queue.size() + 1 < srq->limit"),
     # Scenario.ReceiveThatIsTooSmallFailsBothSides
     ("send-longer-than-the-receive-accepted", PLACEMENT,
      "size > receive.length - offset",
@@ -251,6 +257,23 @@ MUTANTS = [
     ("rnr-wait-not-kept", REQUESTER,
      "|| now < r.wait_until) return Sent::all;",
      ") return Sent::all;"),
+
+    # DrainProperty
+    ("unsent-request-counts-as-begun", REQUESTER,
+     "if (begins && step != Step::sent) wqe.started = false;",
+     ""),
+    # RcCredits.MessageThatAsksSendsOnePacketAndGoesOnWhenThatIsTaken
+    ("message-without-credit-sends-all", REQUESTER,
+     "return distance(c.unacked, wqe.first_psn) <= 0;",
+     "return false;"),
+    # RcCredits.MessageThatAsksSendsOnePacketAndGoesOnWhenThatIsTaken
+    ("packet-that-asks-wants-no-answer", REQUESTER,
+     "window_closes || probe ||",
+     "window_closes ||"),
+    # RcCredits.WritesAndReadsNeedNone
+    ("write-needs-a-credit", REQUESTER,
+     "if (!wqe.info().takes_receive() || c.credits.covers(wqe.receive)) return false;",
+     "if (c.credits.covers(wqe.receive)) return false;"),
 
     # ---- completer
 
@@ -323,6 +346,36 @@ MUTANTS = [
      "fail(services, qp, CompletionStatus::remote_access_error);",
      "fail(services, qp, CompletionStatus::remote_operation_error);"),
 
+    # OverrunProperty
+    ("timer-on-a-queue-pair-that-has-failed", COMPLETER,
+     "if (qp.state.load(std::memory_order_relaxed) == QpState::error) return; "
+     "Completer& c = qp.completer;",
+     "Completer& c = qp.completer;"),
+    # OverrunProperty
+    ("nak-to-a-queue-pair-that-has-failed", COMPLETER,
+     "|| qp.state.load(std::memory_order_relaxed) == QpState::error) {",
+     ") {"),
+    # RcCompletions.AnswerWithAnOpcodeThatDoesNotFitIsABadResponse
+    ("answer-of-any-kind-accepted", COMPLETER,
+     "if (!opcode_fits(wqe, p)) {",
+     "if (false) {"),
+    # RcCompletions.AnswerWithAnOpcodeThatDoesNotFitIsABadResponse
+    ("read-begins-in-its-middle", COMPLETER,
+     "(info.first || !at_begin) &&",
+     ""),
+    # RcCompletions.AnswerWithAnOpcodeThatDoesNotFitIsABadResponse
+    ("read-goes-on-behind-its-end", COMPLETER,
+     "&& (info.last || !at_end);",
+     ";"),
+    # RcCredits.NewReceivesAreToldByTheSameAcknowledgementAgain
+    ("unsolicited-credits-ignored", COMPLETER,
+     "if (ack && p.bth.psn.next() == c.unacked) c.credits.granted(p.aeth.syndrome);",
+     ""),
+    # RcCredits.ReadResponseTellsOfReceives
+    ("credits-of-a-response-ignored", COMPLETER,
+     "if (p.info().aeth) c.credits.granted(p.aeth.syndrome);",
+     ""),
+
     # ---- queues
 
     # RcProperty
@@ -355,12 +408,12 @@ MUTANTS = [
      "> wqes_.size()) return PostResult::queue_full;"),
     # RcProperty
     ("receive-not-popped", RECEIVE_QUEUE,
-     "head_.store(head + 1, std::memory_order_release);",
-     ""),
+     "first + wqes_[at].sge_count); head_.store(head + 1, std::memory_order_release);",
+     "first + wqes_[at].sge_count);"),
     # RcProperty
     ("receive-popped-twice", RECEIVE_QUEUE,
-     "head_.store(head + 1, std::memory_order_release);",
-     "head_.store(head + 2, std::memory_order_release);"),
+     "first + wqes_[at].sge_count); head_.store(head + 1, std::memory_order_release);",
+     "first + wqes_[at].sge_count); head_.store(head + 2, std::memory_order_release);"),
     # CompletionQueue.SolicitedRequestWaitsForASolicitedCompletionOrAnError
     ("solicited-event-for-any-completion", COMPLETION_QUEUE,
      "(armed == Notify::solicited && special)",
@@ -406,6 +459,27 @@ MUTANTS = [
      "if (region->windows != 0) {",
      "if (false) {"),
 
+    # Drain.OfUcIsToldWhenTheLastPacketHasLeft
+    ("uc-drained-untold", RNIC,
+     "finish_draining(qp);  // UC and UD",
+     "// UC and UD"),
+    # NoMemory
+    ("state-changes-without-room", RNIC,
+     "make_room_for_state_change(); if ((mask & Attr::kState)",
+     "if ((mask & Attr::kState)"),
+    # NoMemory: the domain stays in use
+    ("counted-before-it-is-there", RNIC,
+     "QueuePair* const qp = qps_.emplace(",
+     "++domain->second; QueuePair* const qp = qps_.emplace("),
+    # Multicast.GroupGoesWithItsLastQueuePair
+    ("multicast-group-stays-without-members", RNIC,
+     "std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });",
+     ""),
+    # SharedReceivesProperty, MisfortunesProperty
+    ("queue-pair-falls-out-of-the-run-queue", RUN_QUEUE,
+     "last_ = &qp;",
+     ""),
+
     # ---- unreliable services
 
     # Uc.LostPacketLosesItsMessageOnlyAndTheReceiveServesTheNext
@@ -424,6 +498,15 @@ MUTANTS = [
     ("uc-queue-pair-access-not-checked", UNRELIABLE,
      "if ((qp.attributes.access & Access::kRemoteWrite) == 0) return false;",
      ""),
+
+    # UnreliableProperty
+    ("uc-message-goes-on-after-it-was-given-up", UNRELIABLE,
+     "&& r.message == info.kind;",
+     ";"),
+    # UnreliableProperty
+    ("ud-header-missing", UNRELIABLE,
+     "Placed placed = place_send(services, qp, grh, 0);",
+     "Placed placed = Placed::yes;"),
 
     # ---- memory windows
 
@@ -469,6 +552,22 @@ MUTANTS = [
     ("key-bounds-wrap", MEMORY,
      "at - iova <= length && size <= length - (at - iova);",
      "at + size <= iova + length;"),
+    # RcCredits.EachAcknowledgementCountsFromWhatItAcknowledges
+    ("credit-leak", CREDITS,
+     "done_ + count_of(ack.credits())",
+     "limit_.value_or(done_) + count_of(ack.credits())"),
+    # RcCredits.OneMessageMoreThanThereAreReceivesMayAsk, CreditsProperty: waits for ever
+    ("nobody-asks-for-credit", CREDITS,
+     "return limit_ && number == std::max(*limit_, done_);",
+     "return false;"),
+    # RcCredits.OneMessageMoreThanThereAreReceivesMayAsk
+    ("everybody-asks-for-credit", CREDITS,
+     "return limit_ && number == std::max(*limit_, done_);",
+     "return true;"),
+    # CreditsProperty: a NAK has completed what asked
+    ("limit-behind-what-is-complete", CREDITS,
+     "number == std::max(*limit_, done_);",
+     "number == *limit_;"),
     # static_assert
     ("psn-distance-does-not-wrap", PSN,
      "static_cast<std::int32_t>((a.v_ - b.v_) << 8) >> 8;",
