@@ -86,6 +86,25 @@ struct RcAnswers : testing::Test {
     deliver(p);
   }
 
+  /// Another queue pair of B, in the same domain, ready to serve A.
+  engine::QueuePair& second_in_rtr() {
+    engine::Rnic& rnic = c.b.node->rnic();
+    engine::QueuePair& second =
+        *rnic.create_qp({.pd = c.b.pd, .send_cq = c.b.cq.get(), .receive_cq = c.b.cq.get()})
+             .value();
+    engine::QpAttributes a = c.b.qp->attributes;
+    a.state = QpState::init;
+    EXPECT_TRUE(
+        rnic.modify_qp(second, a, Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess)
+            .ok());
+    a.state = QpState::rtr;
+    EXPECT_TRUE(rnic.modify_qp(second, a,
+                               Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn |
+                                   Attr::kRqPsn | Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer)
+                    .ok());
+    return second;
+  }
+
   /// What B says now.
   std::vector<Answer> answers() {
     (void)world.run_until([] { return false; }, 1us);
@@ -322,6 +341,23 @@ TEST_F(RcAnswers, AtomicOnAWordThatOnlyThePeerCallsAlignedIsRefused) {
   EXPECT_EQ(bytes, Bytes(64));
 }
 
+TEST_F(RcAnswers, FirstRequestToAQueuePairInRtrIsToldOnce) {
+  Packet p = request(Opcode::rc_write_only, 0);
+  p.bth.destination = second_in_rtr().qpn;
+  p.reth.length = 10;
+  for (std::uint32_t n = 0; n < 3; ++n) {
+    p.bth.psn = first + n;
+    deliver(p, 10);
+    (void)answers();
+  }
+  const auto& events = c.b.node->events;
+  EXPECT_EQ(std::count_if(events.begin(), events.end(),
+                          [](const auto& e) {
+                            return e.kind == engine::EventKind::communication_established;
+                          }),
+            1);
+}
+
 TEST_F(RcAnswers, QueuePairThatGoesRepeatsItsLastAcknowledgement) {
   post_receive(kMtu, 1);
   deliver(request(Opcode::rc_send_only, 0), 8);
@@ -415,22 +451,8 @@ TEST_F(RemoteKey, OfAnotherDomainIsRefused) {
 TEST_F(RemoteKey, OfAWindowThatAnotherQueuePairBoundIsRefused) {
   const Key window = new_window();
   ASSERT_EQ(bind(window, region, Access::kRemoteWrite), CompletionStatus::success);
-  // A second queue pair of B, in the same domain, ready to serve A.
-  engine::Rnic& rnic = c.b.node->rnic();
-  engine::QueuePair* second =
-      rnic.create_qp({.pd = c.b.pd, .send_cq = c.b.cq.get(), .receive_cq = c.b.cq.get()}).value();
-  engine::QpAttributes a = c.b.qp->attributes;
-  a.state = QpState::init;
-  ASSERT_TRUE(
-      rnic.modify_qp(*second, a, Attr::kState | Attr::kPkeyIndex | Attr::kPort | Attr::kAccess)
-          .ok());
-  a.state = QpState::rtr;
-  ASSERT_TRUE(rnic.modify_qp(*second, a,
-                             Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn |
-                                 Attr::kRqPsn | Attr::kMaxDestRdAtomic | Attr::kMinRnrTimer)
-                  .ok());
   Packet p = request(Opcode::rc_write_only, 0);
-  p.bth.destination = second->qpn;
+  p.bth.destination = second_in_rtr().qpn;
   p.reth = {region.iova, window, 10};
   deliver(p, 10);
   const auto got = answers();

@@ -178,6 +178,15 @@ TEST(Ud, WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted) {
   EXPECT_EQ(p.wait(p.c.b, 1)[0].wr_id, 9u);  // the receive was not used up
 }
 
+TEST(Ud, QkeyWithTheTopBitIsTheQueuePairsOwn) {
+  Pair p{{.type_a = QpType::ud, .type_b = QpType::ud}};
+  p.receive(100, 9);
+  auto r = p.request(SendKind::send, 10);
+  r.destination.qkey = 0x8000'2222;
+  ASSERT_EQ(p.c.a.send(r), PostResult::posted);
+  EXPECT_EQ(p.wait(p.c.b, 1)[0].wr_id, 9u);
+}
+
 TEST(Ud, MessageOverTheMtuIsALocalLengthError) {
   Pair p{{.mtu = 1024, .type_a = QpType::ud, .type_b = QpType::ud}};
   ASSERT_EQ(p.c.a.send(p.request(SendKind::send, 1025)), PostResult::posted);
@@ -322,6 +331,37 @@ TEST_F(WindowTest, BeyondTheRegionIsRefused) {
 
 TEST_F(WindowTest, KeyOfAnotherWindowIsRefused) {
   EXPECT_EQ(bind(Key{window.value() ^ 0x100}), CompletionStatus::window_bind_error);
+}
+
+TEST(Bind, OfAType1WindowIsMovedAndTakenOff) {
+  Pair p{{}};
+  auto& rnic = p.c.b.node->rnic();
+  const Key window = rnic.alloc_window(p.c.b.pd, engine::MemoryRegion::Type::window_1).value();
+  const auto bind = [&](std::uint64_t offset, std::uint64_t length) {
+    engine::SendRequest r{.kind = SendKind::bind_window, .signaled = true};
+    r.binding = {.window = window,
+                 .new_key = window,
+                 .region = p.region_b.key,
+                 .address = p.region_b.iova + offset,
+                 .length = length,
+                 .access = Access::kRemoteWrite};
+    EXPECT_EQ(p.c.b.send(r), PostResult::posted);
+    return p.wait(p.c.b, 1)[0].status;
+  };
+  const auto write = [&](std::uint64_t offset) {
+    auto r = p.request(SendKind::write, 10);
+    r.remote_address += offset;
+    r.rkey = window;
+    EXPECT_EQ(p.c.a.send(r), PostResult::posted);
+    return p.wait(p.c.a, 1)[0].status;
+  };
+  ASSERT_EQ(bind(0, 100), CompletionStatus::success);
+  EXPECT_EQ(write(0), CompletionStatus::success);
+  ASSERT_EQ(bind(100, 100), CompletionStatus::success);  // without invalidation
+  EXPECT_EQ(write(100), CompletionStatus::success);
+  ASSERT_EQ(bind(0, 0), CompletionStatus::success);  // of nothing: taken off
+  EXPECT_TRUE(rnic.deregister_memory(p.region_b.key).ok());
+  EXPECT_EQ(write(100), CompletionStatus::remote_access_error);
 }
 
 TEST(Bind, IsNotDoneTwiceWhenARequestBeforeItIsSentAgain) {
