@@ -9,6 +9,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
 
 namespace verbena::front {
@@ -38,6 +39,7 @@ Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_c
   if (!nic) return nic.error();
 
   auto cq = std::make_unique<Cq>();
+  Listed listed{context_of(context).objects.cqs, cq.get()};
   host::CompletionChannel* const events =
       channel != nullptr ? channel_of(channel).events.get() : nullptr;
   const Result<host::CompletionQueue*> queue =
@@ -51,8 +53,8 @@ Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_c
   pthread_cond_init(&cq->cond, nullptr);
   cq->nic = *nic;
   cq->queue = *queue;
+  listed.keep();
   const auto lock = lock_lists();
-  context_of(context).objects.cqs.insert(cq.get());
   if (channel != nullptr) ++channel->refcnt;
   return cq.release();
 }

@@ -8,6 +8,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 
@@ -52,6 +53,7 @@ Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length,
   if (!is_live(pd.nic)) return inherited("the protection domain");
   if (const Status s = check(address, length, iova, access); !s) return s.error();
   auto mr = std::make_unique<Mr>();
+  Listed listed{context_of(ibpd->context).objects.mrs, mr.get()};
   const engine::Segment memory{reinterpret_cast<std::uintptr_t>(address), length};
   const Result<engine::MemoryRegion> region =
       pd.nic->register_memory(pd.id, memory, iova, access & kSupported);
@@ -65,8 +67,7 @@ Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length,
   mr->rkey = region->key.value();
   mr->nic = pd.nic;
   mr->key = region->key;
-  const auto lock = lock_lists();
-  context_of(ibpd->context).objects.mrs.insert(mr.get());
+  listed.keep();
   return mr.release();
 }
 

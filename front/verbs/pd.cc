@@ -6,6 +6,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
 
 namespace verbena::front {
@@ -35,14 +36,14 @@ VERBENA_EXPORT ibv_pd* ibv_alloc_pd(ibv_context* context) {
     const Result<host::Nic*> nic = start_nic();
     if (!nic) return nic.error();
     auto pd = std::make_unique<Pd>();
+    Listed listed{context_of(context).objects.pds, pd.get()};
     const Result<engine::PdId> id = (*nic)->alloc_pd();
     if (!id) return id.error();
     pd->context = context;
     pd->handle = static_cast<std::uint32_t>(*id);
     pd->nic = *nic;
     pd->id = *id;
-    const auto lock = lock_lists();
-    context_of(context).objects.pds.insert(pd.get());
+    listed.keep();
     return pd.release();
   });
 }

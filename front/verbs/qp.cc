@@ -10,6 +10,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp_attributes.h"
@@ -77,6 +78,7 @@ Result<ibv_qp*> create(ibv_pd* ibpd, ibv_qp_init_attr& attr) {
   if (!is_live(send_cq.nic) || !is_live(receive_cq.nic)) return inherited("a completion queue");
 
   auto qp = std::make_unique<Qp>();
+  Listed listed{context_of(ibpd->context).objects.qps, qp.get()};
   const Result<engine::QueuePair*> pair =
       pd.nic->create_qp({.pd = pd.id,
                          .send_cq = &send_cq.queue->ring,
@@ -108,8 +110,8 @@ Result<ibv_qp*> create(ibv_pd* ibpd, ibv_qp_init_attr& attr) {
   qp->pair = *pair;
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
+  listed.keep();
   const auto lock = lock_lists();
-  context_of(ibpd->context).objects.qps.insert(qp.get());
   ++send_cq.users;
   ++receive_cq.users;
   return qp.release();
