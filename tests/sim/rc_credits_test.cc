@@ -142,9 +142,9 @@ TEST_F(RcCredits, EachAcknowledgementCountsFromWhatItAcknowledges) {
 
 TEST_F(RcCredits, WritesAndReadsNeedNone) {
   begin_with(0);
-  for (int i = 0; i < 3; ++i) post(SendKind::write, 8);
+  for (int i = 0; i < 3; ++i) post(SendKind::write, 2 * kMtu);
   post(SendKind::read, 8);
-  EXPECT_EQ(flight().size(), 4u);
+  EXPECT_EQ(flight().size(), 2 * 3 + 1u);
   for (int i = 0; i < 3; ++i) post(SendKind::write_immediate, 8);
   EXPECT_EQ(flight().size(), 1u);
 }
