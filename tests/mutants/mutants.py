@@ -463,6 +463,10 @@ MUTANTS = [
     ("uc-drained-untold", RNIC,
      "finish_draining(qp);  // UC and UD",
      "// UC and UD"),
+    # MisfortunesProperty.ReconnectedQueuePairsStartAfresh
+    ("reset-keeps-half-of-the-responder", RNIC,
+     "qp.responder = std::move(responder);",
+     "qp.responder.expected = responder.expected;"),
     # NoMemory
     ("state-changes-without-room", RNIC,
      "make_room_for_state_change(); if ((mask & Attr::kState)",
