@@ -206,13 +206,15 @@ class SharedReceives {
   }
 
   void post_receives() {
-    for (std::size_t i = 0; i < receives_.size(); ++i) {
+    // Some at a time, whatever queue has room: a message behind a full one must not starve.
+    std::uint32_t some = chance_.one_in(4) ? 1 + chance_.pick(4) : 0;
+    for (std::size_t i = 0; i < receives_.size() && some > 0; ++i) {
       Receive& r = receives_[i];
       if (r.posted) continue;
-      if (!chance_.one_in(4)) break;
       const auto sges = memory_.split(chance_, r.range, 1 + chance_.pick(options_.sges));
       auto& srq = *queues_[r.queue].srq;
       r.posted = engine::Rnic::post_receive(srq, {.wr_id = i, .sges = sges}) == PostResult::posted;
+      if (r.posted) --some;
     }
     Queue& q = queues_[chance_.pick(static_cast<std::uint32_t>(queues_.size()))];
     const auto size = static_cast<std::uint32_t>(q.srq->queue.size());
