@@ -41,20 +41,36 @@ void stop_timers(Completer& c) {
   c.early_at = kNever;
 }
 
-/// The peer answers: retries begin anew.
-void note_progress(QueuePair& qp, std::uint32_t packets, Instant now) {
+/// What leaves next is the oldest that nothing has answered.
+void restart(QueuePair& qp) {
+  move_cursor(qp, qp.completer.unacked);
+  qp.completer.window.went_back();
+}
+
+/// The peer answers, packets that took `cost` of the window: retries begin anew.
+void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
   // A completion queue that overran has ended the queue pair, and with it the timers.
   if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
   Completer& c = qp.completer;
   c.retries_left = qp.attributes.retry_count;
   c.rnr_retries_left = qp.attributes.rnr_retry;
   c.gap.reset();
-  c.window.acknowledged(packets);
-  c.round_trip.acknowledged(c.unacked.previous(), now);
-  c.early_patience = c.round_trip.patience();
+  // The responder takes packets in order only: an acknowledgement of what has not been sent again
+  // is one of what was sent before, so nothing was lost.
+  const bool beyond = distance(qp.requester.psn, c.unacked) < 0;
+  if (beyond) c.window.undo_collapse();
+  c.window.acknowledged(cost, c.unacked);
+  // RFC 6298, 5.7: without a sample, patience that has grown stays; the path may be that slow.
+  if (c.round_trip.acknowledged(c.unacked.previous(), now)) {
+    c.early_patience = c.round_trip.patience();
+  }
   auto& answered = qp.requester.answered;
   while (!answered.empty() && distance(answered.front(), c.unacked) < 0) answered.pop_front();
-  if (distance(qp.requester.psn, c.unacked) < 0) move_cursor(qp, c.unacked);
+  auto& asked = qp.requester.asked;
+  asked.erase(asked.begin(), std::find_if(asked.begin(), asked.end(), [&](Psn last) {
+                return distance(last, c.unacked) >= 0;
+              }));
+  if (beyond) restart(qp);
   anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);
 }
 
@@ -73,7 +89,7 @@ void complete_finished(Services& services, QueuePair& qp) {
 /// the hole begins at `unacked` (IBA 9.7.5.1.4: an answer to a later request implies the loss).
 bool acknowledge_before(Services& services, QueuePair& qp, Psn end, Instant now) {
   Completer& c = qp.completer;
-  const Psn before = c.unacked;
+  std::uint32_t cost = 0;
   bool whole = true;
   while (distance(end, c.unacked) > 0 && qp.sq.head() != qp.sq.tail()) {
     const SendWqe& wqe = qp.sq.at(qp.sq.head());
@@ -81,16 +97,12 @@ bool acknowledge_before(Services& services, QueuePair& qp, Psn end, Instant now)
       whole = false;
       break;
     }
-    if (distance(end, wqe.end_psn()) < 0) {
-      c.unacked = end;
-      break;
-    }
-    c.unacked = wqe.end_psn();
+    const Psn upto = distance(end, wqe.end_psn()) < 0 ? end : wqe.end_psn();
+    cost += static_cast<std::uint32_t>(distance(upto, c.unacked)) * packet_cost(qp, wqe);
+    c.unacked = upto;
     complete_finished(services, qp);
   }
-  if (const auto n = distance(c.unacked, before); n > 0) {
-    note_progress(qp, static_cast<std::uint32_t>(n), now);
-  }
+  if (cost > 0) note_progress(qp, cost, now);
   return whole;
 }
 
@@ -102,7 +114,7 @@ void fail(Services& services, QueuePair& qp, CompletionStatus status) {
 void go_back(Services& services, QueuePair& qp, Instant now) {
   ++services.counters.completer_retry_err;
   qp.completer.round_trip.went_back();
-  move_cursor(qp, qp.completer.unacked);
+  restart(qp);
   start_timers(qp, now);
 }
 
@@ -122,7 +134,7 @@ void retry(Services& services, QueuePair& qp, Instant now) {
 void retry_gap(Services& services, QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
   if (c.gap == c.unacked) return;
-  c.window.lost();
+  c.window.lost(qp.requester.end);
   const Psn hole = c.unacked;
   retry(services, qp, now);
   c.gap = hole;
@@ -140,7 +152,7 @@ void wait_for_receiver(Services& services, QueuePair& qp, std::uint8_t timer, In
     --c.rnr_retries_left;
   }
   c.round_trip.went_back();
-  move_cursor(qp, c.unacked);
+  restart(qp);
   stop_timers(c);
   qp.requester.wait_until = now + rnr_delay(timer);
 }
@@ -150,7 +162,7 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
   switch (code) {
     case NakCode::psn_sequence_error:
       ++services.counters.rcvd_seq_err;
-      qp.completer.window.lost();
+      qp.completer.window.lost(qp.requester.end);
       retry(services, qp, now);
       return;
     case NakCode::invalid_request:
@@ -268,17 +280,25 @@ void handle_own_response(Services& services, QueuePair& qp, const packet::Packet
     fail(services, qp, CompletionStatus::local_protection_error);
     return;
   }
+  const std::uint32_t cost = packet_cost(qp, wqe);
   c.unacked = p.bth.psn.next();
   complete_finished(services, qp);
   if (p.info().aeth) c.credits.granted(p.aeth.syndrome);
-  note_progress(qp, 1, now);
+  note_progress(qp, cost, now);
 }
 
 }  // namespace
 
-void note_sent(QueuePair& qp, Psn psn, Instant now) {
+std::uint32_t packet_cost(const QueuePair& qp, const SendWqe& wqe) {
+  return Window::truesize(std::min<std::uint32_t>(wqe.length, qp.attributes.path_mtu));
+}
+
+void note_sent(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets, Instant now) {
   Completer& c = qp.completer;
-  c.round_trip.sent(psn, now);
+  const Psn psn = qp.requester.psn;
+  c.window.sent(packets, packet_cost(qp, wqe));
+  const bool again = distance(qp.requester.end, psn) > 0;
+  if (!again) c.round_trip.sent(psn, now);
   if (c.timeout_at == kNever && c.early_at == kNever) start_timers(qp, now);
 }
 
@@ -304,26 +324,21 @@ void handle_response(Services& services, QueuePair& qp, const packet::Packet& p,
   }
 }
 
-void slow_down(QueuePair& qp, Instant now) {
-  Completer& c = qp.completer;
-  if (now < c.slowed_until) return;
-  c.window.lost();
-  c.slowed_until = now + c.round_trip.patience();
-}
+void slow_down(QueuePair& qp) { qp.completer.window.halve(qp.requester.end); }
 
 void expire(Services& services, QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
   end_wait(qp.requester, now);
   if (now >= c.timeout_at) {
     ++services.counters.timeouts;
-    c.window.collapse();
+    c.window.collapse(qp.requester.end);
     c.gap.reset();
     retry(services, qp, now);
   } else if (now >= c.early_at) {
     ++services.counters.early_retransmits;
     const Instant timeout_at = c.timeout_at;
     c.early_patience *= 2;
-    c.window.collapse();
+    c.window.collapse(qp.requester.end);
     c.gap.reset();
     go_back(services, qp, now);
     c.timeout_at = timeout_at;  // it buys no time

@@ -16,6 +16,7 @@
 namespace verbena::engine {
 
 struct QueuePair;
+struct SendWqe;
 struct Services;
 
 struct Completer {
@@ -31,11 +32,14 @@ struct Completer {
   Instant timeout_at = kNever;  // the transport timer of IBA 9.7.6.1.3
   Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
   Duration early_patience{};
-  Instant slowed_until{};  // another congestion notification before then changes nothing
 };
 
-/// The requester sent a packet.
-void note_sent(QueuePair& qp, Psn psn, Instant now);
+/// Truesize of one packet of the request, or of its response: what it takes of the window.
+[[nodiscard]] std::uint32_t packet_cost(const QueuePair& qp, const SendWqe& wqe);
+
+/// The requester sends what stands at its cursor: this many packets, of the request or of the
+/// response that it asks for.
+void note_sent(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets, Instant now);
 
 /// The requester sent or did something that nobody will answer: it completes at once if nothing
 /// before it is outstanding.
@@ -45,7 +49,7 @@ void note_gone(Services& services, QueuePair& qp);
 void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now);
 
 /// The network says that it is congested: a smaller window, at most once a round trip.
-void slow_down(QueuePair& qp, Instant now);
+void slow_down(QueuePair& qp);
 
 /// Timers whose time has come.
 void expire(Services& services, QueuePair& qp, Instant now);

@@ -12,13 +12,10 @@ namespace {
 
 using packet::Kind;
 
-/// Packets that the window has room for.
-std::uint32_t room(const QueuePair& qp) {
+/// Packets of the request that the window has room for.
+std::uint32_t room(const QueuePair& qp, const SendWqe& wqe) {
   if (!qp.reliable()) return ~0u;  // nothing comes back that could open a window
-  const auto in_flight =
-      static_cast<std::uint32_t>(distance(qp.requester.psn, qp.completer.unacked));
-  const std::uint32_t window = qp.completer.window.packets();
-  return in_flight < window ? window - in_flight : 0;
+  return qp.completer.window.room(packet_cost(qp, wqe));
 }
 
 /// IBA 9.7.7.2.5: without a credit, a message may send one packet, and go on when that is
@@ -125,10 +122,19 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   if (a.max_rd_atomic == 0) return fault(qp, CompletionStatus::local_qp_error);
   if (r.answered.size() >= a.max_rd_atomic) return Step::wait;
   const std::uint32_t left = wqe.packets - r.packet;
-  const std::uint32_t window = qp.completer.window.packets();
-  const std::uint32_t piece = std::min(left, room(qp));
+  const std::uint32_t cost = packet_cost(qp, wqe);
+  std::uint32_t piece = std::min(left, room(qp, wqe));
   // Pieces that are too small waste a round trip each.
-  if (piece < left && piece < std::max(window / 4, 1u)) return Step::wait;
+  if (piece < left && piece * cost < qp.completer.window.limit() / 4) return Step::wait;
+  // A responder knows a duplicate READ by its range: what is asked for again must lie within what
+  // was asked for before.
+  const bool again = distance(r.end, r.psn) > 0;
+  if (again) {
+    const auto before = std::find_if(r.asked.begin(), r.asked.end(),
+                                     [&](Psn last) { return distance(last, r.psn) >= 0; });
+    const Psn last = before != r.asked.end() ? *before : r.psn;
+    piece = std::min(piece, static_cast<std::uint32_t>(distance(last, r.psn)) + 1);
+  }
 
   packet::Packet p = make_packet(qp, wqe, {.first = true, .last = true});
   p.bth.ack_request = true;
@@ -157,10 +163,10 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   const Step step = emit(services, qp, sink, wqe, p, 0, payload);
   if (step != Step::sent) return step;
   r.answered.push_back(r.psn + (piece - 1));
+  if (!again) r.asked.push_back(r.answered.back());
   r.since_ack_request = 0;
-  const Psn asked = r.psn;
+  note_sent(qp, wqe, piece, now);
   advance(qp, wqe, piece);
-  note_sent(qp, asked, now);
   return Step::sent;
 }
 
@@ -178,11 +184,12 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
 
   packet::Packet p = make_packet(qp, wqe, part);
   p.bth.solicited = wqe.request.solicited && part.last;
+  const std::uint32_t cost = packet_cost(qp, wqe);
   if (qp.reliable()) {
-    const bool window_closes = room(qp) == 1;
+    const bool window_closes = room(qp, wqe) == 1;
     const bool probe = wqe.info().takes_receive() && !qp.completer.credits.covers(wqe.receive);
     p.bth.ack_request = part.last || window_closes || probe ||
-                        r.since_ack_request + 1 >= std::max(qp.completer.window.packets() / 4, 1u);
+                        r.since_ack_request + cost >= qp.completer.window.limit() / 4;
   }
   if (qp.type == QpType::ud) {
     const std::uint32_t qkey = wqe.request.destination().qkey;
@@ -190,14 +197,10 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   }
   const Step step = emit(services, qp, sink, wqe, p, offset, length);
   if (step != Step::sent) return step;
-  r.since_ack_request = p.bth.ack_request ? 0 : r.since_ack_request + 1;
-  const Psn sent = r.psn;
+  r.since_ack_request = p.bth.ack_request ? 0 : r.since_ack_request + cost;
+  if (qp.reliable()) note_sent(qp, wqe, 1, now);
   advance(qp, wqe, 1);
-  if (qp.reliable()) {
-    note_sent(qp, sent, now);
-  } else {
-    note_gone(services, qp);
-  }
+  if (!qp.reliable()) note_gone(services, qp);
   return Step::sent;
 }
 
@@ -229,10 +232,10 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
       if (qp.sq.head() == r.wqe && qp.completer.unacked == r.psn) fail_send(services, qp, *r.fault);
       return Sent::all;
     }
-    if (room(qp) == 0) return Sent::all;
+    SendWqe& wqe = qp.sq.at(r.wqe);
+    if (room(qp, wqe) == 0) return Sent::all;
     if (sent == budget) return Sent::more;
 
-    SendWqe& wqe = qp.sq.at(r.wqe);
     if (credit_forbids(qp, wqe)) return Sent::all;
     const bool begins = !wqe.started;
     if (begins && !start(qp, wqe)) return Sent::all;

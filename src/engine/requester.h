@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "base/psn.h"
 #include "base/ring.h"
@@ -22,9 +23,10 @@ struct Requester {
   std::uint32_t packet = 0;
   Psn psn{};
 
-  Psn end{};  // one past the highest PSN that ever left
-  std::uint32_t since_ack_request = 0;
-  Ring<Psn> answered;  // last PSN of each outstanding request that has a response of its own
+  Psn end{};                            // one past the highest PSN that ever left
+  std::uint32_t since_ack_request = 0;  // truesize
+  Ring<Psn> answered;      // last PSN of each outstanding request that has a response of its own
+  std::vector<Psn> asked;  // the same, with those that are to be asked for again
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
 };

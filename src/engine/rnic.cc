@@ -540,7 +540,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   }
   if (cnp) {
     ++counters.rcvd_cnps;
-    slow_down(qp, now);
+    slow_down(qp);
   } else if (info.is_response()) {
     handle_response(services_, qp, p, now);
   } else {

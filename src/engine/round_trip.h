@@ -10,25 +10,28 @@
 namespace verbena::engine {
 
 /// Smoothed round-trip time (RFC 6298), from one timed packet at a time. A packet that was sent
-/// twice is not timed (Karn).
+/// twice is not timed (Karn): nobody knows which copy was answered.
 class RoundTrip {
  public:
+  /// A packet left for the first time.
   void sent(Psn psn, Instant now) {
     if (!timed_) timed_ = Timed{psn, now};
   }
-  void acknowledged(Psn upto, Instant now) {
-    if (!timed_ || distance(upto, timed_->psn) < 0) return;
+  /// True: that was the timed one, and patience() is up to date.
+  bool acknowledged(Psn upto, Instant now) {
+    if (!timed_ || distance(upto, timed_->psn) < 0) return false;
     const Duration sample = now - timed_->at;
     timed_.reset();
     if (!known_) {
       known_ = true;
       smoothed_ = sample;
       variation_ = sample / 2;
-      return;
+      return true;
     }
     const Duration error = sample > smoothed_ ? sample - smoothed_ : smoothed_ - sample;
     variation_ += (error - variation_) / 4;
     smoothed_ += (sample - smoothed_) / 8;
+    return true;
   }
   void went_back() { timed_.reset(); }
 
@@ -44,8 +47,9 @@ class RoundTrip {
   };
   std::optional<Timed> timed_;
   bool known_ = false;
-  Duration smoothed_ = std::chrono::milliseconds{10};
-  Duration variation_ = std::chrono::milliseconds{5};
+  // Before the first sample: patience of 3 ms.
+  Duration smoothed_ = std::chrono::milliseconds{1};
+  Duration variation_ = std::chrono::microseconds{500};
 };
 
 }  // namespace verbena::engine

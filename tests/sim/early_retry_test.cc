@@ -1,0 +1,82 @@
+// Our own timer, sooner than the transport timer of the verbs: it repairs a loss that no NAK tells
+// of. It must not flood a peer that is silent, nor one that is merely far away.
+
+#include <gtest/gtest.h>
+
+#include <array>
+
+#include "tests/sim/world.h"
+
+namespace verbena::sim {
+namespace {
+
+using namespace std::chrono_literals;
+using engine::Access;
+using engine::CompletionStatus;
+using engine::PostResult;
+using engine::SendKind;
+using engine::Sge;
+
+constexpr Duration kTimeout = 4096ns * (1 << 14);
+constexpr int kRetries = 7;
+
+struct Pair {
+  explicit Pair(const Link& link)
+      : world{7, link}, c{world, {.timeout = 14, .retry_count = kRetries}} {
+    near = c.a.node->expose(c.a.pd, memory, Access::kLocalWrite);
+    far = c.b.node->expose(c.b.pd, memory, Access::kLocalWrite | Access::kRemoteWrite);
+  }
+
+  CompletionStatus write() {
+    const std::array sges{Sge{near.iova, 64, near.key}};
+    EXPECT_EQ(c.a.send({.kind = SendKind::write,
+                        .signaled = true,
+                        .remote_address = far.iova,
+                        .rkey = far.key,
+                        .sges = sges}),
+              PostResult::posted);
+    CompletionStatus status{};
+    EXPECT_TRUE(world.run_until(
+        [&] {
+          const auto done = c.a.poll();
+          if (!done.empty()) status = done[0].status;
+          return !done.empty();
+        },
+        60s));
+    return status;
+  }
+
+  [[nodiscard]] std::uint64_t early_retries() {
+    return c.a.node->rnic().counters().early_retransmits;
+  }
+
+  World world;
+  Connection c;
+  std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(64);
+  engine::MemoryRegion near;
+  engine::MemoryRegion far;
+};
+
+TEST(EarlyRetry, SilentPeerGetsAHandfulAndNoMoreTime) {
+  for (const bool met_before : {false, true}) {
+    Pair p{{}};
+    if (met_before) {
+      EXPECT_EQ(p.write(), CompletionStatus::success);
+    }
+    p.c.b.node->dead = true;
+    const Instant start = p.world.now();
+    EXPECT_EQ(p.write(), CompletionStatus::retry_exceeded);
+    EXPECT_EQ(p.world.now() - start, (kRetries + 1) * kTimeout);
+    EXPECT_GE(p.early_retries(), 3u);
+    EXPECT_LE(p.early_retries(), 6u);
+  }
+}
+
+TEST(EarlyRetry, LongPathIsLearned) {
+  Pair p{{.delay = 10ms}};
+  for (int i = 0; i < 50; ++i) EXPECT_EQ(p.write(), CompletionStatus::success);
+  EXPECT_LE(p.early_retries(), 3u);
+}
+
+}  // namespace
+}  // namespace verbena::sim
