@@ -87,6 +87,19 @@ void run_program(std::uint64_t seed) {
   if (world.pick(2) != 0) link.loss_ppm = world.pick(100'000);
   if (world.pick(2) != 0) link.duplicate_ppm = world.pick(50'000);
   if (world.pick(3) == 0) link.jitter = std::chrono::microseconds{1 + world.pick(100)};
+  if (world.pick(3) == 0) link.reorder_ppm = world.pick(50'000);
+  if (world.pick(3) == 0) link.corrupt_ppm = world.pick(20'000);
+  if (world.pick(3) == 0) {
+    link.bytes_per_second = 10'000'000 + world.pick(1'000'000'000);
+    link.queue_bytes = 10'000 + world.pick(200'000);
+    link.mark_above_bytes = link.queue_bytes / 2;
+  }
+  ReceiveBuffer buffer;
+  if (world.pick(3) == 0) {
+    buffer = {.bytes = 20'000 + world.pick(ReceiveBuffer::kDefault),
+              .service = std::chrono::nanoseconds{100 + world.pick(5000)},
+              .nap = std::chrono::microseconds{world.pick(200)}};
+  }
   World net{seed + 1, link};
 
   ConnectOptions o;
@@ -96,7 +109,9 @@ void run_program(std::uint64_t seed) {
   o.depth = 1 + world.pick(32);
   if (world.pick(2) != 0) o.psn_a = Psn{0xff'fff0 + world.pick(16)};
   if (world.pick(2) != 0) o.psn_b = Psn{0xff'fff0 + world.pick(16)};
+  if (world.pick(2) != 0) o.traffic_class = 2;  // the network may mark congestion
   Connection c{net, o};
+  c.a.node->buffer = c.b.node->buffer = buffer;
   Side a{c.a, 0xaa};
   Side b{c.b, 0xbb};
   Allocator memory_a;

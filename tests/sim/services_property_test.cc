@@ -130,7 +130,7 @@ class SharedReceives {
   };
 
   void make_queues() {
-    End first = make_end(net_, options_, options_.type_b, true, 4096);
+    End first = make_end(net_.add_node(), options_, options_.type_b, true, 4096);
     queues_.push_back({.srq = first.srq});
     for (std::uint32_t i = 0; xrc_ && i < chance_.pick(3); ++i) {
       queues_.push_back({.srq = first.node->rnic()
@@ -148,7 +148,7 @@ class SharedReceives {
 
   void make_connections() {
     for (Sender& s : senders_) {
-      s.end = make_end(net_, options_, options_.type_a, false);
+      s.end = make_end(net_.add_node(), options_, options_.type_a, false);
       const Psn a{0xff'fff0 + chance_.pick(32)};
       const Psn b{0xff'fff0 + chance_.pick(32)};
       connect(s.end, s.peer, options_, a, b);

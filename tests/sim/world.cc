@@ -1,6 +1,7 @@
 #include "tests/sim/world.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <stdexcept>
 #include <utility>
@@ -8,6 +9,20 @@
 namespace verbena::sim {
 
 using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::size_t kWireOverhead = 66;  // Ethernet with preamble and gap, IP, UDP
+constexpr std::uint8_t kEcnMask = 3;
+
+}  // namespace
+
+std::uint32_t ReceiveBuffer::truesize(std::size_t datagram) {
+  // The sk_buff, and a slab for headers, data and skb_shared_info; short ones have a slab of
+  // their own size.
+  const std::size_t data = datagram + 400;
+  return static_cast<std::uint32_t>(256 + (data <= 576 ? 576 : std::bit_ceil(data)));
+}
 
 Node::Node(World& world, std::uint32_t slot, IpAddress address)
     : world_{world}, address_{address}, rnic_{slot, *this, *this} {}
@@ -66,7 +81,7 @@ std::uint32_t Node::next() { return static_cast<std::uint32_t>(world_.random()()
 
 std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, std::size_t size) {
   flow_ = flow;
-  frame_.assign(size, 0);
+  frame_.resize(size);
   return frame_;
 }
 
@@ -85,26 +100,99 @@ void World::transmit(const packet::Flow& flow, std::span<std::uint8_t> frame) {
     ++lost_;
     return;
   }
+  const bool corrupt = chance(link_.corrupt_ppm);
+  if (corrupt) ++corrupted_;
+  if (corrupt && !link_.deliver_corrupted) {
+    ++lost_;
+    return;
+  }
   const unsigned copies = chance(link_.duplicate_ppm) ? 2 : 1;
   for (unsigned i = 0; i < copies; ++i) {
-    Duration delay = link_.delay;
-    if (link_.jitter > 0ns)
-      delay += Duration{random_() % static_cast<std::uint64_t>(link_.jitter.count())};
-    Arrival a{now_ + delay, order_++, flow, {frame.begin(), frame.end()}};
+    Arrival a{now_, order_++, flow, {}};
+    a.bytes.reserve(frame.size() + packet::kIcrcSize);
+    a.bytes.assign(frame.begin(), frame.end());
     a.bytes.resize(frame.size() + packet::kIcrcSize);  // the wire has checked it
-    arrivals_.push(std::move(a));
+    if (corrupt) flip_bits(a.bytes);
+    const auto through = queue(a);
+    if (!through) {
+      ++queue_drops_;
+      ++lost_;
+      continue;
+    }
+    a.when = *through + link_.delay;
+    if (link_.jitter > 0ns)
+      a.when += Duration{random_() % static_cast<std::uint64_t>(link_.jitter.count())};
+    if (chance(link_.reorder_ppm)) a.when += link_.reorder_by;
+    arrivals_.push_back(std::move(a));
+    std::push_heap(arrivals_.begin(), arrivals_.end(), std::greater<>{});
   }
 }
 
-void World::deliver(const Arrival& a) {
-  for (auto& node : nodes_) {
-    if (node->dead || node->address() != a.flow.destination) continue;
+Node* World::node_at(const IpAddress& address) {
+  const auto it = std::find_if(nodes_.begin(), nodes_.end(),
+                               [&](const auto& node) { return node->address() == address; });
+  return it == nodes_.end() ? nullptr : it->get();
+}
+
+Duration World::spread(Duration d) {
+  return d / 2 + (d > 0ns ? Duration{random_() % static_cast<std::uint64_t>(d.count())} : 0ns);
+}
+
+void World::flip_bits(std::vector<std::uint8_t>& bytes) {
+  for (std::uint32_t n = 1 + pick(3); n > 0; --n) {
+    const std::uint32_t bit = pick(static_cast<std::uint32_t>(bytes.size() * 8));
+    bytes[bit / 8] ^= static_cast<std::uint8_t>(1u << (bit % 8));
+  }
+}
+
+std::optional<Instant> World::queue(Arrival& a) {
+  Node* const to = node_at(a.flow.destination);
+  if (link_.bytes_per_second == 0 || to == nullptr) return now_;
+  const auto rate = static_cast<double>(link_.bytes_per_second);
+  const std::size_t size = a.bytes.size() + kWireOverhead;
+  const Instant start = std::max(now_, to->port_free_);
+  const auto queued =
+      static_cast<std::uint64_t>(std::chrono::duration<double>{start - now_}.count() * rate);
+  if (queued > 0 && queued + size > link_.queue_bytes) return std::nullopt;
+  if (queued > link_.mark_above_bytes && (a.flow.traffic_class & kEcnMask) != 0) {
+    a.flow.traffic_class |= kEcnMask;  // "congestion experienced"
+    ++marked_;
+  }
+  to->port_free_ = start + std::chrono::duration_cast<Duration>(
+                               std::chrono::duration<double>{static_cast<double>(size) / rate});
+  return to->port_free_;
+}
+
+void World::arrive(Arrival a) {
+  Node* const node = node_at(a.flow.destination);
+  if (node == nullptr || node->dead) return;
+  const std::uint32_t cost = ReceiveBuffer::truesize(a.bytes.size());
+  if (node->buffer.bytes != 0 && node->charged_ + cost > node->buffer.bytes) {
+    ++node->overflows_;
+    return;
+  }
+  // The process finds what came while it looked away when it looks again.
+  if (node->socket_.empty() && node->buffer.nap > 0ns && node->attentive_ < now_)
+    node->attentive_ =
+        now_ + Duration{random_() % static_cast<std::uint64_t>(node->buffer.nap.count())};
+  node->charged_ += cost;
+  node->socket_.push_back({a.flow, std::move(a.bytes)});
+}
+
+void World::drain(Node& node) {
+  while (!node.socket_.empty() && node.attentive_ <= now_) {
+    const Node::Waiting packet = std::move(node.socket_.front());
+    node.socket_.pop_front();
+    node.charged_ -= ReceiveBuffer::truesize(packet.bytes.size());
+    if (node.dead) continue;
     ++delivered_;
-    node->rnic().receive({.source = a.flow.source,
-                          .destination = a.flow.destination,
-                          .source_port = a.flow.source_port,
-                          .bytes = a.bytes},
-                         now_);
+    node.rnic().receive({.source = packet.flow.source,
+                         .destination = packet.flow.destination,
+                         .source_port = packet.flow.source_port,
+                         .traffic_class = packet.flow.traffic_class,
+                         .bytes = packet.bytes},
+                        now_);
+    node.attentive_ = now_ + spread(node.buffer.service);
   }
 }
 
@@ -112,26 +200,32 @@ bool World::run_until(const std::function<bool()>& done, Duration limit) {
   const Instant end = now_ + limit;
   for (;;) {
     for (auto& node : nodes_) {
+      if (!node->rnic().has_work() && node->rnic().next_deadline() > now_) continue;
       do {
         (void)node->rnic().work(*node, now_);
       } while (node->rnic().has_work());
+    }
+    for (auto& node : nodes_) {
       node->rnic().notifications().clear();
       auto& events = node->rnic().events();
       node->events.insert(node->events.end(), events.begin(), events.end());
       events.clear();
     }
     if (done()) return true;
-    const auto posted = [](const auto& node) { return node->rnic().has_work(); };
-    if (std::any_of(nodes_.begin(), nodes_.end(), posted)) continue;
-    Instant next = arrivals_.empty() ? kNever : arrivals_.top().when;
-    for (auto& node : nodes_) next = std::min(next, node->rnic().next_deadline());
+    Instant next = arrivals_.empty() ? kNever : arrivals_.front().when;
+    for (auto& node : nodes_) {
+      next = std::min(next, node->rnic().next_deadline());
+      if (node->rnic().has_work()) next = now_;  // done() has posted something
+      if (!node->socket_.empty()) next = std::min(next, std::max(now_, node->attentive_));
+    }
     if (next > end) return false;
     now_ = std::max(now_, next);
-    while (!arrivals_.empty() && arrivals_.top().when <= now_) {
-      const Arrival a = arrivals_.top();
-      arrivals_.pop();
-      deliver(a);
+    while (!arrivals_.empty() && arrivals_.front().when <= now_) {
+      std::pop_heap(arrivals_.begin(), arrivals_.end(), std::greater<>{});
+      arrive(std::move(arrivals_.back()));
+      arrivals_.pop_back();
     }
+    for (auto& node : nodes_) drain(*node);
   }
 }
 
@@ -173,10 +267,10 @@ struct StateChange {
 
 }  // namespace
 
-End make_end(World& world, const ConnectOptions& o, engine::QpType type, bool srq,
+End make_end(Node& node, const ConnectOptions& o, engine::QpType type, bool srq,
              std::uint32_t cq) {
   End e;
-  e.node = &world.add_node();
+  e.node = &node;
   e.pd = e.node->rnic().alloc_pd().value();
   e.cq = std::make_shared<engine::CompletionQueue>(cq != 0 ? cq : 4 * o.depth, nullptr);
   const bool xrc = type == engine::QpType::xrc_receive;
@@ -214,8 +308,10 @@ void connect(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) {
   };
   engine::QpAttributes a;
   a.access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
-  a.flow = {
-      .source = e.node->address(), .destination = peer.node->address(), .source_port = 0xc000};
+  a.flow = {.source = e.node->address(),
+            .destination = peer.node->address(),
+            .source_port = 0xc000,
+            .traffic_class = o.traffic_class};
   a.path_mtu = o.mtu;
   a.dest_qpn = peer.qp->qpn;
   a.rq_psn = rq;
@@ -234,9 +330,9 @@ void connect(End& e, const End& peer, const ConnectOptions& o, Psn sq, Psn rq) {
   }
 }
 
-Connection::Connection(World& world, const ConnectOptions& o)
-    : a{make_end(world, o, o.type_a, false, o.cq_a)},
-      b{make_end(world, o, o.type_b, o.srq_b, o.cq_b)} {
+Connection::Connection(const ConnectOptions& o, Node& at_a, Node& at_b)
+    : a{make_end(at_a, o, o.type_a, false, o.cq_a)},
+      b{make_end(at_b, o, o.type_b, o.srq_b, o.cq_b)} {
   connect(a, b, o, o.psn_a, o.psn_b);
   connect(b, a, o, o.psn_b, o.psn_a);
 }

@@ -1,13 +1,17 @@
 #pragma once
 
-// A network in one thread: RNICs, a virtual clock, and links that lose, duplicate and delay.
-// Everything follows from the seed.
+// A network in one thread: RNICs, a virtual clock, links that lose, duplicate, reorder, corrupt,
+// delay and queue, and sockets whose receive buffers overflow. Everything follows from the seed.
+//
+//   Node --> loss, corruption, duplication --> queue of the port to the receiver (rate, length)
+//        --> delay, jitter, reordering --> receive buffer (truesize) --> the process --> Rnic
 
 #include <algorithm>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
-#include <queue>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -21,6 +25,27 @@ struct Link {
   Duration jitter{};  // more than the gap between packets reorders them
   std::uint32_t loss_ppm = 0;
   std::uint32_t duplicate_ppm = 0;
+  std::uint32_t reorder_ppm = 0;
+  Duration reorder_by = std::chrono::microseconds{50};  // a frame that is held back, and how long
+  std::uint32_t corrupt_ppm = 0;
+  bool deliver_corrupted = false;  // false: the wire's ICRC check finds it, and it is dropped
+
+  // The port to the receiver: all that is sent to it passes there, whoever sent it.
+  std::uint64_t bytes_per_second = 0;      // 0: no limit, nothing queues
+  std::uint64_t queue_bytes = ~0ull;       // what doesn't fit is dropped
+  std::uint64_t mark_above_bytes = ~0ull;  // a longer queue marks congestion (ECN)
+};
+
+/// A socket's receive buffer, and the process that reads it.
+struct ReceiveBuffer {
+  static constexpr std::uint32_t kDefault = 212'992;  // Linux, net.core.rmem_default
+
+  std::uint32_t bytes = 0;  // of truesize; 0: no limit
+  Duration service{};       // what the process takes for a packet: this ± a half
+  Duration nap{};           // it looks at an empty socket only this often
+
+  /// What Linux charges for a UDP datagram, as measured on its loopback.
+  [[nodiscard]] static std::uint32_t truesize(std::size_t datagram);
 };
 
 class World;
@@ -44,6 +69,10 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
   /// A host that has died: it sends and receives nothing.
   bool dead = false;
 
+  ReceiveBuffer buffer{};
+  /// Datagrams that did not fit into it.
+  [[nodiscard]] std::uint64_t overflows() const { return overflows_; }
+
   [[nodiscard]] bool saw(engine::EventKind kind) const {
     return std::any_of(events.begin(), events.end(), [&](const auto& e) { return e.kind == kind; });
   }
@@ -53,6 +82,10 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
 
  private:
   friend class World;
+  struct Waiting {
+    packet::Flow flow;
+    std::vector<std::uint8_t> bytes;
+  };
   static engine::Segment range_of(std::span<std::uint8_t> bytes) {
     return {reinterpret_cast<std::uint64_t>(bytes.data()), bytes.size()};
   }
@@ -74,6 +107,13 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
   std::vector<engine::Segment> unmapped_;
   packet::Flow flow_;
   std::vector<std::uint8_t> frame_;
+
+  // The network's side.
+  Instant port_free_{};  // when the port to us has sent all that is queued
+  std::deque<Waiting> socket_;
+  std::uint32_t charged_ = 0;  // truesize of what waits in the socket
+  Instant attentive_{};        // when the process looks at the socket again
+  std::uint64_t overflows_ = 0;
 };
 
 class World {
@@ -81,8 +121,13 @@ class World {
   World(std::uint64_t seed, Link link) : link_{link}, random_{seed} {}
 
   Node& add_node();
+  void set_link(const Link& link) { link_ = link; }
   [[nodiscard]] Instant now() const { return now_; }
+  /// Frames that the network lost. Of these: corrupted ones, and those that a queue was full for.
   [[nodiscard]] std::uint64_t lost() const { return lost_; }
+  [[nodiscard]] std::uint64_t corrupted() const { return corrupted_; }
+  [[nodiscard]] std::uint64_t queue_drops() const { return queue_drops_; }
+  [[nodiscard]] std::uint64_t marked() const { return marked_; }
   [[nodiscard]] std::uint64_t delivered() const { return delivered_; }
   [[nodiscard]] std::mt19937_64& random() { return random_; }
   /// 0 … n-1.
@@ -108,7 +153,14 @@ class World {
     }
   };
   void transmit(const packet::Flow& flow, std::span<std::uint8_t> frame);
-  void deliver(const Arrival& a);
+  [[nodiscard]] Node* node_at(const IpAddress& address);
+  /// From half to one and a half of it.
+  [[nodiscard]] Duration spread(Duration d);
+  void flip_bits(std::vector<std::uint8_t>& bytes);
+  /// Passes the port to the receiver: when it is through, or nothing if the queue was full.
+  [[nodiscard]] std::optional<Instant> queue(Arrival& a);
+  void arrive(Arrival a);
+  void drain(Node& node);
   [[nodiscard]] bool chance(std::uint32_t ppm) { return pick(1'000'000) < ppm; }
 
   Link link_;
@@ -116,9 +168,12 @@ class World {
   Instant now_ = Instant{std::chrono::seconds{1}};
   std::uint64_t order_ = 0;
   std::uint64_t lost_ = 0;
+  std::uint64_t corrupted_ = 0;
+  std::uint64_t queue_drops_ = 0;
+  std::uint64_t marked_ = 0;
   std::uint64_t delivered_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::priority_queue<Arrival, std::vector<Arrival>, std::greater<>> arrivals_;
+  std::vector<Arrival> arrivals_;  // a heap, the next one in front
 };
 
 /// One end of a connection.
@@ -149,6 +204,7 @@ struct ConnectOptions {
   std::uint32_t depth = 64;
   std::uint32_t sges = 4;
   std::uint32_t max_inline = 256;
+  std::uint8_t traffic_class = 0;  // 1, 2: the network may mark congestion
   Psn psn_a{0x1000};
   Psn psn_b{0x2000};
   engine::QpType type_a = engine::QpType::rc;
@@ -158,8 +214,8 @@ struct ConnectOptions {
   std::uint32_t cq_b = 0;
 };
 
-/// A queue pair on a node of its own, in RESET.
-[[nodiscard]] End make_end(World& world, const ConnectOptions& options, engine::QpType type,
+/// A queue pair in RESET, with a domain and queues of its own.
+[[nodiscard]] End make_end(Node& node, const ConnectOptions& options, engine::QpType type,
                            bool srq, std::uint32_t cq = 0);
 /// One more on the same node, with the same domain and queues.
 [[nodiscard]] End make_sibling(const End& end, const ConnectOptions& options);
@@ -168,7 +224,10 @@ void connect(End& end, const End& peer, const ConnectOptions& options, Psn sq, P
 
 /// Two nodes with one queue pair each, connected, in RTS.
 struct Connection {
-  Connection(World& world, const ConnectOptions& options);
+  Connection(World& world, const ConnectOptions& options)
+      : Connection{options, world.add_node(), world.add_node()} {}
+  /// A further connection between nodes that are there.
+  Connection(const ConnectOptions& options, Node& at_a, Node& at_b);
   End a;
   End b;
 };
