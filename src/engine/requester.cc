@@ -12,10 +12,10 @@ namespace {
 
 using packet::Kind;
 
-/// Packets of the request that the window has room for.
-std::uint32_t room(const QueuePair& qp, const SendWqe& wqe) {
-  if (!qp.reliable()) return ~0u;  // nothing comes back that could open a window
-  return qp.completer.window.room(packet_cost(qp, wqe));
+/// May the next packet of the request leave?
+bool window_open(const QueuePair& qp, const SendWqe& wqe) {
+  if (!qp.reliable()) return true;  // nothing comes back that could open a window
+  return qp.completer.window.fits(packet_cost(qp, wqe));
 }
 
 /// IBA 9.7.7.2.5: without a credit, a message may send one packet, and go on when that is
@@ -123,7 +123,7 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   if (r.answered.size() >= a.max_rd_atomic) return Step::wait;
   const std::uint32_t left = wqe.packets - r.packet;
   const std::uint32_t cost = packet_cost(qp, wqe);
-  std::uint32_t piece = std::min(left, room(qp, wqe));
+  std::uint32_t piece = std::min(left, qp.completer.window.room(cost));
   // Pieces that are too small waste a round trip each.
   if (piece < left && piece * cost < qp.completer.window.limit() / 4) return Step::wait;
   // A responder knows a duplicate READ by its range: what is asked for again must lie within what
@@ -186,10 +186,10 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   p.bth.solicited = wqe.request.solicited && part.last;
   const std::uint32_t cost = packet_cost(qp, wqe);
   if (qp.reliable()) {
-    const bool window_closes = room(qp, wqe) == 1;
+    const Window& window = qp.completer.window;
     const bool probe = wqe.info().takes_receive() && !qp.completer.credits.covers(wqe.receive);
-    p.bth.ack_request = part.last || window_closes || probe ||
-                        r.since_ack_request + cost >= qp.completer.window.limit() / 4;
+    p.bth.ack_request = part.last || probe || window.closes_after(cost) ||
+                        r.since_ack_request + cost >= window.limit() / 4;
   }
   if (qp.type == QpType::ud) {
     const std::uint32_t qkey = wqe.request.destination().qkey;
@@ -233,7 +233,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
       return Sent::all;
     }
     SendWqe& wqe = qp.sq.at(r.wqe);
-    if (room(qp, wqe) == 0) return Sent::all;
+    if (!window_open(qp, wqe)) return Sent::all;
     if (sent == budget) return Sent::more;
 
     if (credit_forbids(qp, wqe)) return Sent::all;

@@ -31,7 +31,15 @@ class Window {
   [[nodiscard]] constexpr std::uint32_t limit() const { return limit_; }
   [[nodiscard]] constexpr std::uint32_t in_flight() const { return in_flight_; }
 
-  /// Packets of this truesize that may leave now. With nothing in flight that is one at least.
+  /// May a packet of this truesize leave? With nothing in flight, any may.
+  [[nodiscard]] constexpr bool fits(std::uint32_t cost) const {
+    return in_flight_ + cost <= limit_ || in_flight_ == 0;
+  }
+  /// After a packet of this truesize, no other like it may.
+  [[nodiscard]] constexpr bool closes_after(std::uint32_t cost) const {
+    return in_flight_ + 2 * cost > limit_;
+  }
+  /// Packets of this truesize that may leave now.
   [[nodiscard]] constexpr std::uint32_t room(std::uint32_t cost) const {
     const std::uint32_t left = limit_ > in_flight_ ? limit_ - in_flight_ : 0;
     return std::max(left / cost, in_flight_ == 0 ? 1u : 0u);

@@ -223,7 +223,7 @@ MUTANTS = [
      ""),
     # RcRequests.FirstFlightFitsTheDefaultReceiveBuffer
     ("window-never-closes", REQUESTER,
-     "if (room(qp, wqe) == 0) return Sent::all;",
+     "if (!window_open(qp, wqe)) return Sent::all;",
      ""),
     # RcRequests.NoMoreReadsAreOutstandingThanAgreed
     ("max-rd-atomic-ignored", REQUESTER,
