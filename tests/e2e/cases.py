@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import stat
+import subprocess
 import tempfile
 
 import kill
@@ -205,6 +206,25 @@ class EightPairs(Case):
 
 
 @dataclasses.dataclass(frozen=True)
+class Incast(Case):
+    """Sixteen sender processes to one, at the default receive buffer: see programs/incast.c."""
+    kind: str = ""
+    size: int = 0
+
+    def run(self, host, network):
+        need_programs("cc")
+        source = pathlib.Path(__file__).parent / "programs" / "incast.c"
+        program = os.path.join(host.logs, "incast")
+        if not os.path.exists(program):
+            subprocess.run(["cc", "-O2", "-o", program, str(source), "-libverbs"], check=True)
+            os.chmod(program, 0o755)
+        command = (program, "-d", network.server.device, "-m", "16", self.kind, str(self.size))
+        status, output = host.run(network.server.namespace, command, timeout=self.timeout)
+        check_output(status, output, 0, (r"\bratio\b",))
+        return "goodput " + re.search(r"ratio [\d.]+", output).group(0) + " to one sender's"
+
+
+@dataclasses.dataclass(frozen=True)
 class KillOne(Case):
     def run(self, host, network):
         return kill.run(host, network, start_pair, check_pair)
@@ -325,5 +345,8 @@ def all_cases():
             cases += perftest_cases(topology, family,
                                     quick=("ib_write_bw", "ib_read_bw") if family == 4 else ())
     cases.append(EightPairs(LO, "eight-pairs", quick=True))
+    for kind, size in itertools.product(("send", "write", "read"), (64, 4 * KIB, 64 * KIB, MIB)):
+        cases.append(Incast(LO, f"incast/{kind}-{size}", kind, size, timeout=130,
+                            quick=size == 64 * KIB))
     cases.append(KillOne(LO, "eight-pairs-one-killed", timeout=120))
     return cases
