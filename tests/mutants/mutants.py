@@ -444,7 +444,7 @@ MUTANTS = [
      ""),
     # RcRequests.CongestionNoticeMakesTheWindowSmaller
     ("congestion-notification-ignored", RNIC,
-     "slow_down(qp, now);",
+     "slow_down(qp);",
      ""),
     # XrcAnswers.ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong
     ("xrc-receive-outlives-its-queue", RNIC,
