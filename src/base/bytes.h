@@ -1,7 +1,9 @@
 #pragma once
 
-// Big-endian fields in byte buffers. The caller has checked the bounds.
+// Big-endian fields and runs of bytes in buffers. The caller has checked the bounds.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -42,6 +44,18 @@ constexpr void store_be32(std::uint8_t* p, std::uint32_t v) {
 constexpr void store_be64(std::uint8_t* p, std::uint64_t v) {
   store_be32(p, static_cast<std::uint32_t>(v >> 32));
   store_be32(p + 4, static_cast<std::uint32_t>(v));
+}
+
+template <std::size_t N>
+constexpr std::array<std::uint8_t, N> load_bytes(const std::uint8_t* p) {
+  std::array<std::uint8_t, N> out{};
+  std::copy_n(p, N, out.begin());
+  return out;
+}
+
+template <std::size_t N>
+constexpr void store_bytes(std::uint8_t* p, const std::array<std::uint8_t, N>& bytes) {
+  std::copy_n(bytes.begin(), N, p);
 }
 
 }  // namespace verbena
