@@ -1,0 +1,96 @@
+#pragma once
+
+// The IB connection manager without I/O (IBA chapter 12): messages and an instant in; messages,
+// events and the next deadline out. Its calls and events are those of rdma_cm.
+//
+// Between processes that share an address, packet/cm_steering.h says whose a message is. A REQ or
+// a SIDR_REQ for which no process listens goes to any one of them, which refuses it.
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "base/entropy.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "cm/core.h"
+#include "cm/event.h"
+#include "cm/parameters.h"
+#include "cm/route.h"
+#include "cm/sidr.h"
+
+namespace verbena::cm {
+
+class ConnectionManager {
+ public:
+  ConnectionManager(const Config& config, Entropy& entropy)
+      : core_{config, entropy}, sidr_{core_} {}
+  ConnectionManager(const ConnectionManager&) = delete;
+  ConnectionManager& operator=(const ConnectionManager&) = delete;
+
+  // Of the owner. Errors are EINVAL but where a call says so. An id is valid from the call or the
+  // event that gave it until destroy(), reject(), sidr_reply(), or the event that ends the
+  // connection: rejected (unless a timewait_exit follows), unreachable, connect_error,
+  // timewait_exit; of datagrams established, too.
+
+  /// EADDRINUSE: somebody listens there already.
+  [[nodiscard]] Result<ListenerId> listen(const ListenParameters& p) {
+    return core_.listeners.add(p);
+  }
+  /// Requests that it was told of are the owner's still.
+  void close(ListenerId id) { core_.listeners.remove(id); }
+
+  /// ENOMEM: too many connections.
+  [[nodiscard]] Result<ConnectionId> connect(const ConnectParameters& p, Instant now);
+  /// Active, after connect_response: the RTU. There is no further event.
+  [[nodiscard]] Status establish(ConnectionId id, const PrivateData& private_data = {});
+  /// Passive, after connect_request.
+  [[nodiscard]] Status accept(ConnectionId id, const AcceptParameters& p, Instant now);
+  /// After connect_request or connect_response. The connection is gone.
+  [[nodiscard]] Status reject(ConnectionId id, const RejectParameters& p);
+  /// Established, or after the peer's disconnected.
+  [[nodiscard]] Status disconnect(ConnectionId id, const PrivateData& private_data, Instant now);
+  /// Passive: the queue pair received something, though no RTU came yet.
+  [[nodiscard]] Status notify_established(ConnectionId id);
+  /// At any time; an id that is over is fine. No events follow; what the peer must be told goes on
+  /// without the owner.
+  void destroy(ConnectionId id, Instant now);
+  /// The program has seen the connect_request: it counts in the backlog no more.
+  void taken(ConnectionId id);
+
+  [[nodiscard]] Result<ConnectionId> sidr_request(const SidrRequestParameters& p, Instant now) {
+    return sidr_.request(p, now);
+  }
+  /// After the connect_request of a datagram listener. The request is gone.
+  [[nodiscard]] Status sidr_reply(ConnectionId id, const SidrReplyParameters& p);
+
+  /// From connect_response, or accept(), on.
+  [[nodiscard]] std::optional<QpParameters> qp_parameters(ConnectionId id) const;
+  [[nodiscard]] std::optional<State> state(ConnectionId id) const;
+
+  // Of the wire.
+
+  void receive(const IncomingMad& mad, Instant now);
+  void expire(Instant now);
+  /// When expire() must be called, though nothing happens before.
+  [[nodiscard]] Instant next_deadline() const;
+  /// Messages to send. Cleared by the caller.
+  [[nodiscard]] std::vector<OutgoingMad>& outbox() { return core_.outbox; }
+  /// Cleared by the caller.
+  [[nodiscard]] std::vector<Event>& events() { return core_.events; }
+
+  /// Connections and resolutions, timewait included.
+  [[nodiscard]] std::size_t connections() const { return core_.table.size() + sidr_.size(); }
+  /// Answers that are kept for repetitions of what they answered.
+  [[nodiscard]] std::size_t answers() const { return core_.answers.size(); }
+  [[nodiscard]] const Counters& counters() const { return core_.counters; }
+
+ private:
+  void dispatch(const Received& r, const packet::CmMessage& message);
+  [[nodiscard]] bool is_for_us(const packet::CmMessage& message) const;
+
+  Core core_;
+  Sidr sidr_;
+};
+
+}  // namespace verbena::cm

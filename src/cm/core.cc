@@ -1,0 +1,106 @@
+#include "cm/core.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/bytes.h"
+#include "cm/timing.h"
+
+namespace verbena::cm {
+namespace {
+
+packet::CmAttribute attribute_of(const packet::MadBytes& mad) {
+  return static_cast<packet::CmAttribute>(load_be16(&mad[16]));
+}
+
+std::string name_of(ConnectionId id) {
+  return "connection " + std::to_string(static_cast<std::uint64_t>(id));
+}
+
+}  // namespace
+
+packet::MadBytes Core::send(const Route& route, std::uint64_t transaction,
+                            const packet::CmMessage& message) {
+  ++counters.tx_msgs[packet::attribute_of(message)];
+  outbox.push_back({route, packet::encode_cm({transaction, message})});
+  return outbox.back().bytes;
+}
+
+void Core::resend(const OutgoingMad& mad) {
+  ++counters.tx_msgs[attribute_of(mad.bytes)];
+  ++counters.tx_retries[attribute_of(mad.bytes)];
+  outbox.push_back(mad);
+}
+
+void Core::tell(const Connection& c, Event event) {
+  if (!c.owned) return;
+  event.id = c.id;
+  events.push_back(std::move(event));
+}
+
+void Core::send_and_wait(Connection& c, std::uint64_t transaction, const packet::CmMessage& message,
+                         Instant now) {
+  c.pending = {.mad = send(c.route, transaction, message),
+               .interval = c.response_interval,
+               .retries_left = c.max_retries};
+  table.set_deadline(c, now + c.response_interval);
+}
+
+void Core::stop_waiting(Connection& c) { table.set_deadline(c, kNever); }
+
+void Core::reject_message(const Received& r, packet::CmRej rej) {
+  send(r.route, r.transaction, rej);
+}
+
+OutgoingMad Core::reject(const Connection& c, packet::CmAnswered message,
+                         packet::RejectReason reason, std::span<const std::uint8_t> info,
+                         std::span<const std::uint8_t> private_data) {
+  const packet::CmRej rej{
+      .local_id = c.local_id,
+      .remote_id = c.remote_id,
+      .message = message,
+      .info_length = static_cast<std::uint8_t>(info.size()),
+      .reason = reason,
+      .info = filled_up<72>(info),
+      .private_data = filled_up<packet::CmRej::kPrivateSize>(private_data),
+  };
+  return {c.route, send(c.route, c.transaction, rej)};
+}
+
+void Core::remember(const Connection& c, const OutgoingMad& answer) {
+  answers.remember({c.route.remote, c.remote_id, c.transaction}, answer, c.request_over);
+}
+
+void Core::leave_backlog(Connection& c) {
+  Listener* const listener = listeners.find(std::exchange(c.backlog_place, ListenerId{}));
+  if (listener != nullptr) --listener->pending;
+}
+
+void Core::enter_timewait(Connection& c, Instant now) {
+  c.state = State::timewait;
+  table.release_remote_qpn(c);
+  table.set_deadline(c, now + bounded(c.ack_timeout.duration()));
+}
+
+void Core::remove(Connection& c) {
+  leave_backlog(c);
+  ids.give_back(c.local_id);
+  table.remove(c);
+}
+
+Status check_size(const char* call, const char* what, std::size_t size, std::size_t limit) {
+  if (size <= limit) return Ok{};
+  return Error{EINVAL, std::string{call} + ": " + std::to_string(size) + " bytes of " + what +
+                           ", the message holds at most " + std::to_string(limit)};
+}
+
+Error no_such_connection(const char* call, ConnectionId id) {
+  return {EINVAL, std::string{call} + ": " + name_of(id) + " is over or never was"};
+}
+
+Error wrong_state(const char* call, const Connection& c, const char* expected) {
+  return {EINVAL, std::string{call} + ": " + name_of(c.id) + " is in state " +
+                      std::string{text(c.state)} + ", not in " + expected};
+}
+
+}  // namespace verbena::cm

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/ip_address.h"
+#include "base/numbers.h"
+#include "packet/cm_mad.h"
+#include "packet/mad.h"
+
+namespace verbena::cm {
+
+/// Between our QP 1 and a peer's connection manager.
+struct Route {
+  IpAddress local{};
+  IpAddress remote{};
+  Qpn remote_qp = packet::kGsiQpn;
+
+  friend constexpr bool operator==(const Route&, const Route&) = default;
+};
+
+/// The payload of a UD SEND to our QP 1, with the Q_Key of the GSI.
+struct IncomingMad {
+  Route route{};
+  std::span<const std::uint8_t> bytes{};
+};
+
+/// To be sent as a UD SEND only from our QP 1, with the Q_Key of the GSI.
+struct OutgoingMad {
+  Route route{};
+  packet::MadBytes bytes{};
+};
+
+}  // namespace verbena::cm

@@ -1,0 +1,161 @@
+// How connections end, and that nothing is left of them.
+
+#include <cerrno>
+
+#include "tests/unit/cm/two_hosts.h"
+
+namespace verbena::cm {
+namespace {
+
+class Disconnect : public TwoHosts {};
+
+TEST_F(Disconnect, BothEndsHearOfItAndForget) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {1}, now).ok());
+  settle();
+  const Event at_b = b.told_one();
+  EXPECT_EQ(at_b.kind, EventKind::disconnected);
+  EXPECT_EQ(at_b.private_data.size(), 220u);
+  EXPECT_EQ(at_b.private_data[0], 1);
+  EXPECT_EQ(b.cm.state(ids.b), State::dreq_rcvd);
+  EXPECT_TRUE(a.told().empty());
+
+  ASSERT_TRUE(b.cm.disconnect(ids.b, {2}, now).ok());
+  settle();
+  const Event at_a = a.told_one();
+  EXPECT_EQ(at_a.kind, EventKind::disconnected);
+  EXPECT_EQ(at_a.status, 0);
+  EXPECT_EQ(at_a.private_data.at(0), 2);
+  EXPECT_EQ(a.cm.state(ids.a), State::timewait);
+  EXPECT_EQ(a.cm.next_deadline() - now, Duration{4096ll << 19});
+
+  pass(3s);
+  EXPECT_EQ(a.told_one().kind, EventKind::timewait_exit);
+  EXPECT_EQ(b.told_one().kind, EventKind::timewait_exit);
+  EXPECT_EQ(a.cm.connections() + b.cm.connections(), 0u);
+  EXPECT_EQ(a.cm.next_deadline(), kNever);
+}
+
+TEST_F(Disconnect, CrossingRequestsEndBoth) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  ASSERT_TRUE(b.cm.disconnect(ids.b, {}, now).ok());
+  settle();
+  EXPECT_EQ(a.told_one().kind, EventKind::disconnected);
+  EXPECT_EQ(b.told_one().kind, EventKind::disconnected);
+  EXPECT_EQ(a.cm.state(ids.a), State::timewait);
+  EXPECT_EQ(b.cm.state(ids.b), State::timewait);
+}
+
+TEST_F(Disconnect, ALostAnswerIsGivenAgain) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  const auto dreq = a.sent_one();
+  deliver(dreq);
+  ASSERT_TRUE(b.cm.disconnect(ids.b, {}, now).ok());
+  (void)b.sent();  // lost
+  deliver(dreq);
+  EXPECT_EQ(decoded(b.sent_one()).message.index(), 6u);  // DREP, out of timewait
+  pass(3s);
+  EXPECT_EQ(b.cm.connections(), 0u);
+  deliver(dreq);
+  const auto drep = b.sent_one();  // out of nothing
+  EXPECT_EQ(decoded(drep).transaction, decoded(dreq).transaction);
+  deliver(drep);
+  EXPECT_EQ(a.told_one().kind, EventKind::disconnected);
+}
+
+TEST_F(Disconnect, ADeadPeerIsGivenUp) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_EQ(a.sent().size(), 1u);
+    EXPECT_TRUE(a.told().empty());
+    pass_to_deadline(a);
+  }
+  const Event told = a.told_one();
+  EXPECT_EQ(told.kind, EventKind::disconnected);
+  EXPECT_EQ(told.status, -ETIMEDOUT);
+  pass_to_deadline(a);
+  EXPECT_EQ(a.told_one().kind, EventKind::timewait_exit);
+  EXPECT_EQ(a.cm.connections(), 0u);
+}
+
+TEST_F(Disconnect, BeforeTheRtuCame) {
+  listen();
+  const auto id = a.cm.connect(request(), now);
+  settle();
+  const auto passive = b.told_one().id;
+  ASSERT_TRUE(b.cm.accept(passive, reply(), now).ok());
+  settle();
+  ASSERT_TRUE(a.cm.establish(*id).ok());
+  (void)a.sent();  // lost
+  ASSERT_TRUE(a.cm.disconnect(*id, {}, now).ok());
+  settle();
+  EXPECT_EQ(b.told_one().kind, EventKind::disconnected);
+  EXPECT_EQ(b.cm.state(passive), State::dreq_rcvd);
+}
+
+TEST_F(Disconnect, AWrongQueuePairIsNotMeant) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  auto m = message_of<packet::CmDreq>(a.sent_one());
+  m.remote_qpn = Qpn{0x333};
+  deliver(a, 1, m);
+  EXPECT_EQ(b.cm.state(ids.b), State::established);
+  EXPECT_TRUE(b.sent().empty());
+}
+
+TEST_F(Disconnect, DestroyTellsThePeerUntilItKnows) {
+  const auto ids = established();
+  a.cm.destroy(ids.a, now);
+  (void)a.sent();  // lost
+  pass_to_deadline(a);
+  settle();
+  EXPECT_EQ(b.told_one().kind, EventKind::disconnected);
+  b.cm.destroy(ids.b, now);
+  settle();
+  pass(3s);
+  EXPECT_TRUE(a.told().empty());
+  EXPECT_TRUE(b.told().empty());
+  EXPECT_EQ(a.cm.connections() + b.cm.connections(), 0u);
+}
+
+TEST_F(Disconnect, DestroyInEveryState) {
+  // A request that nobody answered, one that was told to the owner, one that was accepted.
+  listen();
+  const auto req_sent = a.cm.connect(request(), now);
+  deliver(a.sent());
+  const auto req_rcvd = b.told_one().id;
+  b.cm.destroy(req_rcvd, now);
+  settle();
+  EXPECT_EQ(a.told_one().status, 28);
+  EXPECT_EQ(a.cm.state(*req_sent), std::nullopt);
+
+  const auto again = a.cm.connect(request(), now);
+  settle();
+  const auto rep_sent = b.told_one().id;
+  ASSERT_TRUE(b.cm.accept(rep_sent, reply(), now).ok());
+  deliver(b.sent());
+  EXPECT_EQ(a.told_one().kind, EventKind::connect_response);
+  a.cm.destroy(*again, now);
+  settle();
+  EXPECT_EQ(b.told_one().status, 28);
+  EXPECT_EQ(a.cm.connections() + b.cm.connections(), 0u);
+}
+
+TEST_F(Disconnect, AlternatePathsAreRefused) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  const auto m = message_of<packet::CmDreq>(a.sent_one());
+  deliver(a, 7, packet::CmLap{.local_id = m.local_id, .remote_id = m.remote_id});
+  const auto known = b.sent_one();
+  EXPECT_EQ(message_of<packet::CmApr>(known).status, packet::AprStatus::unsupported);
+  EXPECT_EQ(decoded(known).transaction, 7u);
+  deliver(a, 7,
+          packet::CmLap{.local_id = m.local_id, .remote_id = CommId{m.remote_id.value() ^ 1}});
+  EXPECT_EQ(message_of<packet::CmApr>(b.sent_one()).status, packet::AprStatus::invalid_comm_id);
+}
+
+}  // namespace
+}  // namespace verbena::cm
