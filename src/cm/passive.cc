@@ -126,16 +126,22 @@ void new_request(Core& core, const Received& r, const CmReq& m) {
                 .private_data = ends->private_data});
 }
 
+/// From now on the peer repeats its request less often, and so for longer.
+void ask_for_patience(Core& core, const Received& r, Connection& c) {
+  core.send(c.route, c.transaction,
+            packet::CmMra{.local_id = c.local_id,
+                          .remote_id = c.remote_id,
+                          .message = CmAnswered::req,
+                          .service_timeout = kLongestTimeout});
+  const Duration interval = kLongestWait + c.ack_timeout.duration();
+  c.request_over = r.now + request_span(interval, c.max_retries);
+}
+
 void repeated_request(Core& core, const Received& r, Connection& c) {
   ++core.counters.rx_duplicates[CmAttribute::req];
   switch (c.state) {
     case State::req_rcvd:
-      core.send(c.route, c.transaction,
-                packet::CmMra{.local_id = c.local_id,
-                              .remote_id = c.remote_id,
-                              .message = CmAnswered::req,
-                              .service_timeout = kLongestTimeout});
-      return;
+      return ask_for_patience(core, r, c);
     case State::rep_sent:
       return core.resend({c.route, c.pending.mad});
     case State::timewait:

@@ -28,7 +28,7 @@ inline constexpr Duration kLongestWait = kLongestTimeout.duration();
 
 /// After this no repetition of a request is to be expected any more.
 [[nodiscard]] constexpr Duration request_span(Duration interval, std::uint8_t max_retries) {
-  constexpr Duration kLongestSpan = std::chrono::minutes{5};
+  constexpr Duration kLongestSpan = std::chrono::minutes{20};
   return std::min(kLongestSpan, interval * (max_retries + 1));
 }
 

@@ -118,6 +118,31 @@ TEST_F(Repetition, ARejectedRequestIsRejectedAgain) {
   EXPECT_EQ(b.cm.answers(), 0u);
 }
 
+/// Who was asked for patience repeats its request for a quarter of an hour.
+TEST_F(Repetition, AfterAnMraARejectIsRememberedLonger) {
+  listen();
+  ASSERT_TRUE(a.cm.connect(request(), now).ok());
+  const auto req = a.sent_one();
+  deliver(req);
+  const auto id = b.told_one().id;
+  deliver(req);
+  deliver(b.sent_one());  // the MRA
+  ASSERT_TRUE(b.cm.reject(id, {}).ok());
+  (void)b.sent();  // lost
+  Duration waited{};
+  while (a.cm.connections() != 0) {
+    pass_to_deadline(a);
+    waited = now - Instant{1h};
+    b.cm.expire(now);
+    for (const auto& mad : a.sent()) {
+      if (decoded(mad).message.index() == 0) deliver(mad);  // each REQ comes, each REJ is lost
+    }
+    (void)b.sent();
+    EXPECT_TRUE(b.told().empty()) << "after " << waited.count() << " ns";
+  }
+  EXPECT_GT(waited, 17min);
+}
+
 TEST_F(Repetition, ALateRequestOfAnEndedConnectionIsStale) {
   listen();
   const auto id = a.cm.connect(request(), now);
