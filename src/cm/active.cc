@@ -138,8 +138,11 @@ void first_rep(Core& core, Connection& c, const Received& r, const packet::CmRep
 
 /// Our RTU was lost, or the owner takes its time.
 void repeated_rep(Core& core, Connection& c, const packet::CmRep& m) {
+  if (!c.active || m.local_id != c.remote_id) {
+    ++core.counters.drop_state;
+    return;
+  }
   ++core.counters.rx_duplicates[packet::CmAttribute::rep];
-  if (m.local_id != c.remote_id) return;
   if (c.state == State::established) {
     core.resend({c.route, c.rtu});
   } else if (c.state == State::rep_rcvd) {

@@ -82,6 +82,17 @@ TEST_F(Repetition, ARepeatedReplyGetsMraThenRtu) {
   EXPECT_TRUE(a.told().empty());
 }
 
+/// Who gave the reply has nothing to say to one.
+TEST_F(Repetition, AReplyToThePassiveEndIsDropped) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  const auto m = message_of<packet::CmDreq>(a.sent_one());
+  deliver(a, 1, packet::CmRep{.local_id = m.local_id, .remote_id = m.remote_id});
+  EXPECT_TRUE(b.sent().empty());
+  EXPECT_EQ(b.cm.counters().drop_state, 1u);
+  EXPECT_EQ(b.cm.state(ids.b), State::established);
+}
+
 TEST_F(Repetition, AReplyIsRepeatedThenUnreachable) {
   listen();
   ASSERT_TRUE(a.cm.connect(request(), now).ok());
