@@ -30,8 +30,8 @@ class ConnectionManager {
 
   // Of the owner. Errors are EINVAL but where a call says so. An id is valid from the call or the
   // event that gave it until destroy(), reject(), sidr_reply(), or the event that ends the
-  // connection: rejected (unless a timewait_exit follows), unreachable, connect_error,
-  // timewait_exit; of datagrams established, too.
+  // connection: unreachable, connect_error, timewait_exit, rejected; of datagrams established,
+  // too. A timewait_exit follows disconnected, and rejected if it comes after connect_response.
 
   /// EADDRINUSE: somebody listens there already.
   [[nodiscard]] Result<ListenerId> listen(const ListenParameters& p) {

@@ -22,6 +22,12 @@ RUN_QUEUE = "src/engine/run_queue.cc"
 ICRC = "src/packet/icrc.cc"
 PACKET = "src/packet/packet.cc"
 PSN = "src/base/psn.h"
+CM_ACTIVE = "src/cm/active.cc"
+CM_PASSIVE = "src/cm/passive.cc"
+CM_TEARDOWN = "src/cm/teardown.cc"
+CM_CORE = "src/cm/core.cc"
+CM_SIDR = "src/cm/sidr.cc"
+CM_MANAGER = "src/cm/connection_manager.cc"
 
 MUTANTS = [
     # ---- responder: sequence numbers, duplicates
@@ -549,6 +555,113 @@ MUTANTS = [
     ("pad-longer-than-the-payload-accepted", PACKET,
      "if (padded < bth.pad ||",
      "if ("),
+
+    # ---- connection manager
+
+    # CmProperty, Repetition.ARepeatedReplyGetsMraThenRtu
+    ("cm-lost-rtu-is-not-repeated", CM_ACTIVE,
+     "core.resend({c.route, c.rtu});",
+     ""),
+    # Connect.TellsBothEndsAllTheNumbers
+    ("cm-depths-not-swapped", CM_ACTIVE,
+     "c.peer.responder_resources = m.initiator_depth;",
+     "c.peer.responder_resources = m.responder_resources;"),
+    # Repetition.AStaleReplyIsRejected
+    ("cm-stale-reply-accepted", CM_ACTIVE,
+     "if (Connection* const old = core.table.find_remote_qpn(r.route.remote, qpn, m.ca_guid)) {",
+     "if (Connection* const old = static_cast<Connection*>(nullptr)) {"),
+    # Repetition.AReplyToNobodyIsRejected
+    ("cm-reply-to-nobody-is-dropped", CM_ACTIVE,
+     "return core.reject_message(r, {.local_id = m.remote_id,",
+     "return; core.reject_message(r, {.local_id = m.remote_id,"),
+    # fuzz.cm, Repetition.AReplyToThePassiveEndIsDropped
+    ("cm-passive-end-answers-a-reply", CM_ACTIVE,
+     "if (!c.active || m.local_id != c.remote_id) {",
+     "if (m.local_id != c.remote_id) {"),
+    # CmProperty: one request was told twice
+    ("cm-rejected-request-is-told-again", CM_TEARDOWN,
+     "if (answers_req) core.remember(c, rej);",
+     ""),
+    # CmProperty: one request was told twice, after the owner destroyed it
+    ("cm-destroyed-request-is-told-again", CM_TEARDOWN,
+     "core.remember(c, core.reject(c, CmAnswered::req, RejectReason::consumer));",
+     "core.reject(c, CmAnswered::req, RejectReason::consumer);"),
+    # Repetition.AfterAnMraARejectIsRememberedLonger
+    ("cm-patience-is-not-reckoned-with", CM_PASSIVE,
+     "c.request_over = r.now + request_span(interval, c.max_retries);\n}\n\nvoid repeated_request",
+     "}\n\nvoid repeated_request"),
+    # Repetition.ARepeatedRequestGetsTheReplyAgain
+    ("cm-repeated-request-gets-no-reply", CM_PASSIVE,
+     "return core.resend({c.route, c.pending.mad});",
+     "return;"),
+    # Repetition.ANewRequestOfALiveQueuePairIsStale
+    ("cm-stale-connection-stays", CM_PASSIVE,
+     "drop_stale(core, old, r.now);",
+     ""),
+    # Connect.ImpossibleRequestsAreRejectedWithTheReason
+    ("cm-any-gid-accepted", CM_PASSIVE,
+     "if (m.primary.local != r.route.remote) {",
+     "if (false) {"),
+    # Connect.AFullBacklogDropsAndTheNextTryIsTaken
+    ("cm-backlog-without-end", CM_PASSIVE,
+     "if (listener->full()) {",
+     "if (false) {"),
+    # CmProperty.check_it_still_works: places are never given back
+    ("cm-backlog-place-kept", CM_CORE,
+     "leave_backlog(c);\n  ids.give_back",
+     "ids.give_back"),
+    # Disconnect.ALostAnswerIsGivenAgain
+    ("cm-dreq-of-a-forgotten-connection", CM_TEARDOWN,
+     "return issue_drep(core, r, m);",
+     "return;"),
+    # Repetition.StrangersChangeNothing
+    ("cm-dreq-of-a-stranger", CM_TEARDOWN,
+     "return issue_drep(core, r, m);\n  }\n  if (c->route.remote != r.route.remote) {",
+     "return issue_drep(core, r, m);\n  }\n  if (false) {"),
+    # Disconnect.AWrongQueuePairIsNotMeant
+    ("cm-dreq-of-another-queue-pair", CM_TEARDOWN,
+     "if (m.remote_qpn != c->local.qpn) {",
+     "if (false) {"),
+    # Disconnect.CrossingRequestsEndBoth
+    ("cm-crossing-dreq-unanswered", CM_TEARDOWN,
+     "send_drep(core, c);\n  core.tell(c, {.kind = EventKind::disconnected,",
+     "core.tell(c, {.kind = EventKind::disconnected,"),
+    # Repetition.MraMakesItWaitLonger
+    ("cm-each-mra-prolongs", CM_TEARDOWN,
+     "if (!awaited || c->pending.peer_is_busy) {",
+     "if (!awaited) {"),
+    # Repetition.ARequestIsRepeatedFifteenTimesThenUnreachable
+    ("cm-one-repetition-too-few", CM_TEARDOWN,
+     "if (c.pending.retries_left == 0) return time_out(core, c, now);",
+     "if (c.pending.retries_left <= 1) return time_out(core, c, now);"),
+    # CmProperty: two endings
+    ("cm-repeated-drep-ends-again", CM_TEARDOWN,
+     "if (c->state != State::dreq_sent) {",
+     "if (false) {"),
+    # Disconnect.DestroyTellsThePeerUntilItKnows
+    ("cm-destroy-forgets-the-peer", CM_TEARDOWN,
+     "return send_dreq(core, c, {}, now);\n    case State::dreq_rcvd:",
+     "return core.remove(c);\n    case State::dreq_rcvd:"),
+    # Repetition.TakenBackRequestsEnd
+    ("cm-taken-back-request-stays", CM_TEARDOWN,
+     "if (!m.remote_id.known()) return find_taken_back(core, r, m);",
+     ""),
+    # CmProperty: the QPN of a connection in timewait is free
+    ("cm-timewait-tells-twice", CM_TEARDOWN,
+     "core.tell(c, {.kind = EventKind::timewait_exit});",
+     "core.tell(c, {.kind = EventKind::timewait_exit}); core.tell(c, {.kind = EventKind::timewait_exit});"),
+    # SidrTest.RepetitionsAreOneRequest
+    ("cm-sidr-answer-forgotten", CM_SIDR,
+     "core_.answers.remember({s.route.remote, s.request_id, s.transaction}, mad, s.request_over);",
+     ""),
+    # SidrTest.RepetitionsAreOneRequest
+    ("cm-sidr-told-twice", CM_SIDR,
+     "if (passive_.contains(key_of(r, m))) {",
+     "if (false) {"),
+    # Repetition.AnotherProcessesMessagesAreLeftAlone
+    ("cm-speaks-for-other-processes", CM_MANAGER,
+     "if (!is_for_us(good.message)) {",
+     "if (false) {"),
 
     # ---- headers: these recompile everything
 

@@ -26,7 +26,8 @@ from mutants import MUTANTS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOT_COPIED = {"build", ".git"}
-TARGETS = ["verbena_sim_test", "verbena_unit_engine_test", "verbena_unit_packet_test"]
+TARGETS = ["verbena_sim_test", "verbena_unit_engine_test", "verbena_unit_packet_test",
+           "verbena_unit_cm_test"]
 # Quick ones first. The property tests read SEEDS. What two threads do to each other takes a
 # different time on each machine, and no bug here is about threads.
 SLOW = "*Property*:*Incast*"
@@ -34,6 +35,7 @@ RUNS = [
     ("verbena_sim_test", f"-{SLOW}"),
     ("verbena_unit_engine_test", "-CompletionQueue.NoCompletionIsMissedBetweenArmingAndSleeping"),
     ("verbena_unit_packet_test", "*"),
+    ("verbena_unit_cm_test", "*"),
     ("verbena_sim_test", SLOW),
 ]
 MEMORY_LIMIT = 4 << 30  # a bug may post events for ever
