@@ -31,7 +31,8 @@ class ConnectionManager {
   // Of the owner. Errors are EINVAL but where a call says so. An id is valid from the call or the
   // event that gave it until destroy(), reject(), sidr_reply(), or the event that ends the
   // connection: unreachable, connect_error, timewait_exit, rejected; of datagrams established,
-  // too. A timewait_exit follows disconnected, and rejected if it comes after connect_response.
+  // too. A timewait_exit follows disconnected; and rejected, when that comes after connect_response
+  // or established.
 
   /// EADDRINUSE: somebody listens there already.
   [[nodiscard]] Result<ListenerId> listen(const ListenParameters& p) {
