@@ -6,6 +6,7 @@
 
 #include "packet/frame.h"
 #include "wire/fd.h"
+#include "wire/port_table.h"
 #include "wire/system.h"
 
 namespace verbena::wire {
@@ -47,13 +48,29 @@ bool ReuseportGroup::learned(const Probe& probe) {
 }
 
 void ReuseportGroup::attach() {
+  if (!column_) return;
   // Of two processes that attach at once, the one with the older table may come last: look
   // again afterwards.
   for (int i = 0; i < kAttachTries; ++i) {
     const auto generation = table_.generation();
-    attach_steering(socket_, table_.rules(*column_));
+    const auto rules = table_.rules(*column_);
+    attach_steering(socket_, rules, listeners(rules));
     if (table_.generation() == generation) return;
   }
+}
+
+std::vector<ListenerRule> ReuseportGroup::listeners(std::span<const SteeringRule> rules) const {
+  std::vector<ListenerRule> found;
+  for (const auto& listener : listeners_at(table_, local_.address)) {
+    // `rules` are in the order of their slots.
+    const auto member =
+        std::lower_bound(rules.begin(), rules.end(), listener.slot,
+                         [](const SteeringRule& r, std::uint32_t slot) { return r.slot < slot; });
+    if (member == rules.end() || member->slot != listener.slot) continue;
+    const packet::ServiceId service{listener.binding.space, listener.binding.port};
+    found.push_back({static_cast<std::uint32_t>(service.value()), member->index});
+  }
+  return found;
 }
 
 void ReuseportGroup::send_probes(int socket) const {

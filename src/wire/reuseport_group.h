@@ -4,12 +4,15 @@
 //
 //   join, death, misdirected frame ─► renew(): program from the table, probes for every index
 //   probe arrives ─► learned(): our index into the table; if it is news, a new program
+//   listener comes or goes ─► attach(): a new program, nobody moved
 //
 // Nobody models the order of the kernel's array. A stale program costs hand-overs for the few
 // milliseconds until a probe has corrected it.
 
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "base/time.h"
 #include "wire/shared_table.h"
@@ -25,6 +28,8 @@ class ReuseportGroup {
 
   /// Puts the table's knowledge into the kernel and asks every member where it is.
   void renew();
+  /// Puts the table's knowledge into the kernel.
+  void attach();
   /// We got a frame of another process. Renews, but not more often than every 10 ms.
   void misdirected(Instant now);
   /// False: the probe is not our registry's.
@@ -33,7 +38,7 @@ class ReuseportGroup {
   void left();
 
  private:
-  void attach();
+  [[nodiscard]] std::vector<ListenerRule> listeners(std::span<const SteeringRule> rules) const;
   void send_probes(int socket) const;
 
   SharedTable& table_;

@@ -13,7 +13,7 @@
 namespace verbena::wire {
 
 struct SharedTable::Layout {
-  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6101;  // "verbena", version 1
+  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6102;  // "verbena", version 2
 
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free);
@@ -28,6 +28,7 @@ struct SharedTable::Layout {
   std::array<Word, Qpn::kSlots> slots;
   /// Per slot and address, see Membership.
   std::array<std::array<Word, kAddresses>, Qpn::kSlots> members;
+  PortMemory ports;
 };
 
 namespace {
@@ -120,6 +121,10 @@ void SharedTable::close() {
 std::uint64_t SharedTable::nonce() const { return layout_->nonce; }
 std::uint32_t SharedTable::generation() const { return layout_->generation; }
 std::uint32_t SharedTable::next_round() { return ++layout_->round; }
+void SharedTable::rules_changed() { ++layout_->generation; }
+
+PortMemory& SharedTable::ports() { return layout_->ports; }
+const PortMemory& SharedTable::ports() const { return layout_->ports; }
 
 SharedTable::SlotState SharedTable::state(std::uint32_t slot, Instant now) const {
   const std::uint64_t word = layout_->slots[slot];
@@ -129,11 +134,18 @@ SharedTable::SlotState SharedTable::state(std::uint32_t slot, Instant now) const
   return resting ? SlotState::resting : SlotState::free;
 }
 
+bool SharedTable::held(std::uint32_t slot) const {
+  return slot != 0 && layout_->slots[slot] == kHeld;  // 0 is nobody's, whatever stands there
+}
+
 Instant SharedTable::rests_until(std::uint32_t slot) const {
   return Instant{Duration{static_cast<Duration::rep>(layout_->slots[slot].load())}};
 }
 
-void SharedTable::hold(std::uint32_t slot) { layout_->slots[slot] = kHeld; }
+void SharedTable::hold(std::uint32_t slot) {
+  layout_->ports.wipe(slot);  // first: they would be the new process' otherwise
+  layout_->slots[slot] = kHeld;
+}
 
 bool SharedTable::release(std::uint32_t slot, Instant now) {
   std::uint64_t expected = kHeld;

@@ -1,10 +1,10 @@
 #pragma once
 
-// What the processes of a registry know together: who holds which slot, and at which index of
-// the kernel's array each one's socket is, per address. A memfd of fixed, sealed size, mapped
-// by all of them. Lock-free, because a process may be killed or stopped at any instruction;
-// pointer-free; and any value that lies there is safe to read: the worst is a wrong rule, and
-// the frame then takes the detour of a hand-over.
+// What the processes of a registry know together: who holds which slot, at which index of the
+// kernel's array each one's socket is, per address, and which ports are bound. A memfd of fixed,
+// sealed size, mapped by all of them. Lock-free, because a process may be killed or stopped at any
+// instruction; pointer-free; and any value that lies there is safe to read: the worst is a wrong
+// rule, and the frame then takes the detour of a hand-over.
 
 #include <atomic>
 #include <chrono>
@@ -18,6 +18,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "wire/fd.h"
+#include "wire/port_memory.h"
 #include "wire/socket_address.h"
 #include "wire/steering.h"
 
@@ -45,12 +46,20 @@ class SharedTable {
   /// Changes whenever rules() may have changed.
   [[nodiscard]] std::uint32_t generation() const;
   [[nodiscard]] std::uint32_t next_round();
+  /// Somebody began or ceased to listen on a port.
+  void rules_changed();
+
+  // Ports; PortTable knows how to use them.
+  [[nodiscard]] PortMemory& ports();
+  [[nodiscard]] const PortMemory& ports() const;
 
   // Slots.
   enum class SlotState : std::uint8_t { free, held, resting };
   [[nodiscard]] SlotState state(std::uint32_t slot, Instant now) const;
+  [[nodiscard]] bool held(std::uint32_t slot) const;
   /// Only while resting; how the longest-rested is found when no slot is free.
   [[nodiscard]] Instant rests_until(std::uint32_t slot) const;
+  /// Only by the process that holds the slot's name. Forgets the ports of an earlier one.
   void hold(std::uint32_t slot);
   /// The process of `slot` has ended. False: it was known already.
   bool release(std::uint32_t slot, Instant now);

@@ -10,9 +10,12 @@
 
 #include "base/bytes.h"
 #include "packet/icrc.h"
+#include "packet/mad.h"
 #include "packet/packet.h"
 #include "wire/fd.h"
+#include "wire/gsi_route.h"
 #include "wire/peers.h"
+#include "wire/port_table.h"
 #include "wire/receiver.h"
 #include "wire/registry.h"
 #include "wire/reuseport_group.h"
@@ -34,8 +37,8 @@ static_assert(kReceiveBytes + kHandOverBytes + (1u << 20) <= UdpWire::kBufferByt
 
 /// Every process has these; whoever gets the frame keeps it.
 bool is_everyones(Qpn qpn) {
-  constexpr Qpn kSmi{0}, kGsi{1}, kMulticast{Qpn::kMask};
-  return qpn == kSmi || qpn == kGsi || qpn == kMulticast;
+  constexpr Qpn kSmi{0}, kMulticast{Qpn::kMask};
+  return qpn == kSmi || qpn == kMulticast;
 }
 
 bool icrc_is_right(const packet::Datagram& d) {
@@ -100,6 +103,24 @@ class UdpWire::Impl {
     address->group.renew();
     addresses_.push_back(std::move(address));
     return Ok{};
+  }
+
+  Result<BoundPort> bind_port(const PortBinding& wanted) {
+    const auto generation = table_.generation();
+    auto bound = ports_.bind(wanted);
+    // It may have found out that a process is dead.
+    if (table_.generation() != generation) renew_groups();
+    return bound;
+  }
+
+  Status listen_port(PortId id) {
+    auto listens = ports_.listen(id);
+    if (listens) attach_groups();
+    return listens;
+  }
+
+  void release_port(PortId id) {
+    if (ports_.release(id)) attach_groups();
   }
 
   std::size_t receive(DatagramSink& sink) {
@@ -212,7 +233,11 @@ class UdpWire::Impl {
     }
     const auto qpn = checked(d);
     if (!qpn) return 0;
-    if (qpn->slot() != slot_ && !is_everyones(*qpn)) {
+    if (*qpn == packet::kGsiQpn) {
+      const auto route = gsi_route(d, table_, slot_);
+      if (route.owner != slot_) return route.owner;
+      for (const auto other : route.copies) copy_to(other, d);
+    } else if (qpn->slot() != slot_ && !is_everyones(*qpn)) {
       if (qpn->slot() != 0) return qpn->slot();
       ++counters_.handover_drops;  // slot 0 is nobody's
       return 0;
@@ -235,6 +260,12 @@ class UdpWire::Impl {
     return Qpn{load_be24(&d.bytes[kDestinationQpn])};
   }
 
+  void copy_to(std::uint32_t other, const packet::Datagram& d) {
+    const auto result = peers_.hand_over(other, {d, d.bytes.size()});
+    ++(result == Peers::HandOver::passed ? counters_.handed_over : counters_.handover_drops);
+    if (result == Peers::HandOver::no_owner) bury(other);
+  }
+
   void pass_on(std::uint32_t owner, const Train& frames, std::size_t count, Address& address) {
     switch (peers_.hand_over(owner, frames)) {
       case Peers::HandOver::passed:
@@ -254,7 +285,8 @@ class UdpWire::Impl {
   void take_handed_over(const packet::Datagram& d, DatagramSink& sink) {
     const auto qpn = checked(d);
     if (!qpn) return;
-    if (qpn->slot() != slot_) {
+    const auto owner = *qpn == packet::kGsiQpn ? gsi_route(d, table_, slot_).owner : qpn->slot();
+    if (owner != slot_) {
       ++counters_.handover_drops;  // not passed on twice: two stale views must not play ball
       return;
     }
@@ -265,8 +297,15 @@ class UdpWire::Impl {
 
   /// Its socket left the kernel's arrays, so others moved.
   void bury(std::uint32_t slot) {
-    if (!table_.release(slot, monotonic_now())) return;
+    if (table_.release(slot, monotonic_now())) renew_groups();
+  }
+
+  void renew_groups() {
     for (const auto& address : addresses_) address->group.renew();
+  }
+
+  void attach_groups() {
+    for (const auto& address : addresses_) address->group.attach();
   }
 
   void leave() {
@@ -295,6 +334,7 @@ class UdpWire::Impl {
   Fd data_epoll_;
   Fd control_epoll_;
   SharedTable table_;
+  PortTable ports_{table_, slot_};
   Peers peers_;
   SendSockets sockets_;
   Receiver receiver_;
@@ -331,6 +371,10 @@ Status UdpWire::open_address(const IpAddress& address, unsigned interface) {
 Result<std::uint16_t> UdpWire::source_port(const IpAddress& address, Qpn qpn) {
   return impl_->sockets_.port_for(address, qpn);
 }
+
+Result<BoundPort> UdpWire::bind_port(const PortBinding& wanted) { return impl_->bind_port(wanted); }
+Status UdpWire::listen_port(PortId id) { return impl_->listen_port(id); }
+void UdpWire::release_port(PortId id) { impl_->release_port(id); }
 
 std::span<std::uint8_t> UdpWire::reserve(const packet::Flow& flow, std::size_t size) {
   return impl_->transmitter_.reserve(flow, size);

@@ -12,6 +12,7 @@
 #include "base/numbers.h"
 #include "base/result.h"
 #include "packet/frame.h"
+#include "wire/port_binding.h"
 #include "wire/wire_counters.h"
 
 namespace verbena::wire {
@@ -49,6 +50,14 @@ class UdpWire final : public packet::FrameSink {
   /// The source port for a queue pair that sends from `address` (open_address() it first):
   /// 0xC000 … 0xFFFF, with a socket bound to it. Queue pairs share ports when there are many.
   Result<std::uint16_t> source_port(const IpAddress& address, Qpn qpn);
+
+  // Ports of rdma_cm, which all processes of the registry share.
+  /// EADDRINUSE: another binding is in the way. EADDRNOTAVAIL: no ephemeral port is free.
+  /// ENOMEM: too many are bound.
+  Result<BoundPort> bind_port(const PortBinding& wanted);
+  /// From now on REQ and SIDR_REQ for it come here. EADDRINUSE: another binding listens there.
+  Status listen_port(PortId id);
+  void release_port(PortId id);
 
   // Sending: frames are gathered into batches of one flow; flush() sends what is left.
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow,

@@ -13,8 +13,9 @@ namespace verbena::wire::test {
 class ChildStation {
  public:
   /// Returns when the child's wire is open. `serve` is driven meanwhile, so that it can
-  /// hand out the table.
-  ChildStation(const IpAddress& address, const Stations& serve) {
+  /// hand out the table. The child listens on `port`, if there is one.
+  ChildStation(const IpAddress& address, const Stations& serve,
+               const std::optional<PortBinding>& port = std::nullopt) {
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("pipe2");
     const Fd in{ends[0]};
@@ -22,7 +23,7 @@ class ChildStation {
     pid_ = ::fork();
     if (pid_ == 0) {
       for (auto* s : serve) s->wire->abandon();
-      live(address, out.get());
+      live(address, port, out.get());
     }
     out.reset();
     // Read as soon as the child has written; it waits for us meanwhile.
@@ -53,8 +54,10 @@ class ChildStation {
   }
 
  private:
-  [[noreturn]] static void live(const IpAddress& address, int report) {
+  [[noreturn]] static void live(const IpAddress& address, const std::optional<PortBinding>& port,
+                                int report) {
     Station own{address};
+    if (port && !own.listen(*port)) ::_exit(1);
     const auto slot = own.wire->slot();
     if (::write(report, &slot, sizeof slot) != sizeof slot) ::_exit(1);
     // Ends itself should the test die: nobody is to be left behind.

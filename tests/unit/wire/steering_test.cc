@@ -187,29 +187,6 @@ TEST_F(Crowd, IgnoresProbesOfStrangers) {
   expect_steered();
 }
 
-TEST(SteeringProgram, HasOneRulePerMember) {
-  const std::vector<SteeringRule> rules{{5, 0}, {1023, 7}};
-  const auto program = steering_program(rules);
-  ASSERT_EQ(program.size(), 7u + 2 * rules.size() + 1u);
-  EXPECT_EQ(program[7].k, 5u);
-  EXPECT_EQ(program[8].k, 0u);
-  EXPECT_EQ(program[9].k, 1023u);
-  EXPECT_EQ(program[10].k, 7u);
-}
-
-TEST(SteeringProgram, OfAFullRegistryIsAccepted) {
-  std::vector<SteeringRule> rules;
-  for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
-    rules.push_back({slot, static_cast<std::uint16_t>(slot - 1)});
-  }
-  const Fd fd{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-  const int on = 1;
-  ASSERT_EQ(::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on), 0);
-  if (!attach_steering(fd.get(), rules)) {
-    GTEST_SKIP() << "net.core.optmem_max is too small for " << rules.size() << " rules";
-  }
-}
-
 TEST(ProbeTest, DecodesWhatItEncoded) {
   const Probe probe{.index = 513, .round = 0x0102'0304, .nonce = 0x1122'3344'5566'7788};
   const auto back = Probe::decode(probe.encode());

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -48,6 +49,11 @@ inline Fd hold_loopback_v6() {
     ::poll(nullptr, 0, 5);
   }
   return {};
+}
+
+/// The port table is common to all test programs that run at the same time: so is the reason.
+inline std::uint16_t test_port(std::uint16_t offset) {
+  return static_cast<std::uint16_t>(2000 + (::getpid() * 64 + offset) % 28'000);
 }
 
 inline Qpn qpn_of(std::uint32_t slot, std::uint32_t index) {
@@ -109,6 +115,13 @@ struct Station {
     std::copy(frame.begin(), frame.end(), room.begin());
     wire->commit();
     return true;
+  }
+
+  /// nullopt: it can't have the port.
+  std::optional<PortId> listen(const PortBinding& port) {
+    const auto bound = wire->bind_port(port);
+    if (!bound || !wire->listen_port(bound->id)) return std::nullopt;
+    return bound->id;
   }
 
   void turn() {
