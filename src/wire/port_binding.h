@@ -22,10 +22,10 @@ enum class Family : std::uint8_t { any, v4, v6 };
 
 struct PortBinding {
   packet::PortSpace space = packet::PortSpace::tcp;
-  std::uint16_t port = 0;            // 0: an ephemeral one
-  std::optional<IpAddress> address;  // nullopt: every address of `family`
-  Family family = Family::any;       // means nothing beside an address
-  bool reuse = false;                // bears others that bear it, as long as none of them listens
+  std::uint16_t port = 0;                           // 0: an ephemeral one
+  std::optional<IpAddress> address = std::nullopt;  // nullopt: every address of `family`
+  Family family = Family::any;                      // means nothing beside an address
+  bool reuse = false;  // bears others that bear it, as long as none of them listens
 
   friend constexpr bool operator==(const PortBinding&, const PortBinding&) = default;
 };

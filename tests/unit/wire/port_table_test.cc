@@ -1,0 +1,391 @@
+#include "wire/port_table.h"
+
+#include <array>
+#include <barrier>
+#include <thread>
+
+#include "wire/registry.h"
+#include "wire_fixture.h"
+
+namespace verbena::wire::test {
+namespace {
+
+using packet::PortSpace;
+using packet::ServiceId;
+
+/// A process of the registry that does nothing but bind ports.
+struct Member {
+  Registration registration = std::move(join_registry()).value();
+  PortTable ports{registration.table, registration.slot};
+
+  ~Member() {
+    if (!gone) registration.table.release(registration.slot, monotonic_now());
+  }
+  /// As if it had been killed: the table isn't told.
+  void die() {
+    registration.listener.reset();
+    registration.sponsor.reset();
+    gone = true;
+  }
+  bool gone = false;
+};
+
+const IpAddress kV4 = loopback(50);
+const IpAddress kOtherV4 = loopback(51);
+const IpAddress kV6 = *IpAddress::parse("fd00::1");
+
+PortBinding at(const IpAddress& address) { return {.port = test_port(10), .address = address}; }
+PortBinding every(Family family) { return {.port = test_port(10), .family = family}; }
+PortBinding reusable(PortBinding binding) {
+  binding.reuse = true;
+  return binding;
+}
+PortBinding moved(PortBinding binding, PortSpace space, int ports) {
+  binding.space = space;
+  binding.port = static_cast<std::uint16_t>(binding.port + ports);
+  return binding;
+}
+
+struct Case {
+  const char* what;
+  PortBinding first, second;
+  bool together;
+};
+
+class Conflict : public testing::TestWithParam<Case> {};
+
+TEST_P(Conflict, IsFoundWhoeverComesFirst) {
+  Member a, b;
+  const std::array<PortBinding, 2> orders[]{{GetParam().first, GetParam().second},
+                                            {GetParam().second, GetParam().first}};
+  for (const auto& order : orders) {
+    // By another process, and by the same one.
+    for (Member* second : {&b, &a}) {
+      const auto one = a.ports.bind(order[0]);
+      ASSERT_TRUE(one.ok()) << one.error().message;
+      const auto two = second->ports.bind(order[1]);
+      EXPECT_EQ(two.ok(), GetParam().together);
+      if (two) {
+        second->ports.release(two->id);
+      } else {
+        EXPECT_EQ(two.error().code, EADDRINUSE);
+        EXPECT_NE(two.error().message.find("process " + std::to_string(::getpid())),
+                  std::string::npos)
+            << two.error().message;
+      }
+      a.ports.release(one->id);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, Conflict,
+    testing::Values(Case{"SameAddress", at(kV4), at(kV4), false},
+                    Case{"OtherAddress", at(kV4), at(kOtherV4), true},
+                    Case{"OtherFamily", at(kV4), at(kV6), true},
+                    Case{"OtherPort", at(kV4), moved(at(kV4), PortSpace::tcp, 1), true},
+                    Case{"OtherSpace", at(kV4), moved(at(kV4), PortSpace::udp, 0), true},
+                    Case{"OtherSpaceEverywhere", every(Family::any),
+                         moved(every(Family::any), PortSpace::udp, 0), true},
+                    Case{"AddressAndAny", at(kV4), every(Family::any), false},
+                    Case{"V6AddressAndAny", at(kV6), every(Family::any), false},
+                    Case{"AddressAndItsFamily", at(kV4), every(Family::v4), false},
+                    Case{"V6AddressAndItsFamily", at(kV6), every(Family::v6), false},
+                    Case{"AddressAndOtherFamily", at(kV4), every(Family::v6), true},
+                    Case{"V6AddressAndOtherFamily", at(kV6), every(Family::v4), true},
+                    Case{"AnyTwice", every(Family::any), every(Family::any), false},
+                    Case{"AnyAndV4", every(Family::any), every(Family::v4), false},
+                    Case{"AnyAndV6", every(Family::any), every(Family::v6), false},
+                    Case{"V4AndV6", every(Family::v4), every(Family::v6), true},
+                    Case{"V6Twice", every(Family::v6), every(Family::v6), false},
+                    Case{"BothReuse", reusable(at(kV4)), reusable(at(kV4)), true},
+                    Case{"BothReuseEverywhere", reusable(every(Family::any)), reusable(at(kV4)),
+                         true},
+                    Case{"OneReuses", reusable(at(kV4)), at(kV4), false},
+                    Case{"OneReusesEverywhere", every(Family::any), reusable(at(kV4)), false}),
+    [](const auto& p) { return p.param.what; });
+
+TEST(PortTableTest, AListenerSharesItsPortWithNobody) {
+  Member a, b;
+  const auto one = a.ports.bind(reusable(at(kV4)));
+  ASSERT_TRUE(one.ok());
+  ASSERT_TRUE(a.ports.listen(one->id).ok());
+  EXPECT_TRUE(a.ports.listen(one->id).ok()) << "it does";
+  for (const auto& binding : {at(kV4), every(Family::any)}) {
+    const auto two = b.ports.bind(reusable(binding));
+    ASSERT_FALSE(two.ok());
+    EXPECT_EQ(two.error().code, EADDRINUSE);
+    EXPECT_NE(two.error().message.find("listens there"), std::string::npos) << two.error().message;
+  }
+  EXPECT_TRUE(a.ports.release(one->id));
+  EXPECT_TRUE(b.ports.bind(reusable(at(kV4))).ok());
+}
+
+TEST(PortTableTest, OfTwoThatShareAPortOneCanListen) {
+  Member a, b;
+  const auto one = a.ports.bind(reusable(at(kV4)));
+  const auto two = b.ports.bind(reusable(every(Family::any)));
+  const auto elsewhere = b.ports.bind(reusable(at(kOtherV4)));
+  ASSERT_TRUE(one.ok() && two.ok() && elsewhere.ok());
+  ASSERT_TRUE(a.ports.listen(one->id).ok());
+  const auto refused = b.ports.listen(two->id);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EADDRINUSE);
+  EXPECT_TRUE(b.ports.listen(elsewhere->id).ok());
+  b.ports.release(elsewhere->id);
+  a.ports.release(one->id);
+  EXPECT_TRUE(b.ports.listen(two->id).ok());
+}
+
+TEST(PortTableTest, KnowsWhoListensWhere) {
+  Member a, b, c;
+  const auto& table = a.registration.table;
+  const auto port = test_port(10);
+  const ServiceId service{PortSpace::tcp, port};
+  const auto listen = [](Member& m, const PortBinding& binding) {
+    const auto bound = m.ports.bind(binding);
+    return bound.ok() && m.ports.listen(bound->id).ok();
+  };
+  const auto bound_only = b.ports.bind(moved(at(kV4), PortSpace::udp, 0));
+  ASSERT_TRUE(bound_only.ok());
+  ASSERT_TRUE(listen(a, at(kV4)));
+  ASSERT_TRUE(listen(b, every(Family::v6)));
+  ASSERT_TRUE(listen(c, moved(every(Family::any), PortSpace::tcp, 1)));
+
+  const auto slot = [](const Member& m) { return m.registration.slot; };
+  EXPECT_EQ(listener_of(table, service, kV4), slot(a));
+  EXPECT_EQ(listener_of(table, service, kOtherV4), std::nullopt);
+  EXPECT_EQ(listener_of(table, service, kV6), slot(b));
+  EXPECT_EQ(listener_of(table, {PortSpace::udp, port}, kV4), std::nullopt) << "doesn't listen";
+  for (const auto& address : {kV4, kOtherV4, kV6}) {
+    EXPECT_EQ(listener_of(table, {PortSpace::tcp, static_cast<std::uint16_t>(port + 1)}, address),
+              slot(c));
+  }
+  EXPECT_EQ(listener_of(table, ServiceId{service.value() | 1ull << 40}, kV4), std::nullopt);
+
+  const auto slots = listening_slots(table);
+  for (const Member* m : {&a, &b, &c}) {
+    EXPECT_EQ(std::count(slots.begin(), slots.end(), slot(*m)), 1);
+  }
+  const auto here = listeners_at(table, kV4);
+  const auto position = [&here](const Member& m) {
+    return std::find_if(here.begin(), here.end(),
+                        [&m](const Listener& l) { return l.slot == m.registration.slot; });
+  };
+  EXPECT_NE(position(a), here.end());
+  EXPECT_EQ(position(b), here.end());
+  EXPECT_NE(position(c), here.end());
+  EXPECT_LT(position(a), position(c)) << "those of the address before wildcards";
+}
+
+TEST(PortTableTest, GivesEphemeralPortsThatAreFree) {
+  Member a, b;
+  const auto range = ephemeral_ports();
+  std::vector<bool> seen(1u << 16);
+  for (int i = 0; i < 300; ++i) {
+    auto& ports = i % 2 == 0 ? a.ports : b.ports;
+    const auto bound = ports.bind({.address = kV4, .reuse = i % 3 == 0});
+    ASSERT_TRUE(bound.ok()) << bound.error().message;
+    EXPECT_GE(bound->port, range.first);
+    EXPECT_LE(bound->port, range.last);
+    EXPECT_FALSE(seen[bound->port]) << bound->port;
+    seen[bound->port] = true;
+  }
+}
+
+TEST(PortTableTest, SaysWhenThereIsNoRoomOrNoPort) {
+  // A table of its own, which other programs don't need; the member holds the slot's name.
+  const Member holder;
+  auto table = std::move(SharedTable::found()).value();
+  table.hold(holder.registration.slot);
+  PortTable ports{table, holder.registration.slot};
+  const auto range = ephemeral_ports();
+  Result<BoundPort> bound = Error{0, ""};
+  std::uint32_t count = 0;
+  do {
+    bound = ports.bind({.address = kV4});
+  } while (bound && ++count <= PortMemory::kEntries);
+  ASSERT_FALSE(bound.ok());
+  if (range.count() > PortMemory::kEntries) {
+    EXPECT_EQ(bound.error().code, ENOMEM) << bound.error().message;
+  } else {
+    EXPECT_EQ(bound.error().code, EADDRNOTAVAIL) << bound.error().message;
+  }
+}
+
+TEST(PortTableTest, AnUnseenDeathFreesThePort) {
+  Member a, b;
+  const auto one = b.ports.bind(at(kV4));
+  ASSERT_TRUE(one.ok());
+  ASSERT_TRUE(b.ports.listen(one->id).ok());
+  b.die();
+  EXPECT_TRUE(a.ports.bind(at(kV4)).ok());
+}
+
+TEST(PortTableTest, ASlotBeginsWithoutPorts) {
+  auto table = std::move(SharedTable::found()).value();
+  table.hold(5);
+  PortTable former{table, 5};
+  const auto bound = former.bind(at(kV4));
+  ASSERT_TRUE(bound.ok() && former.listen(bound->id).ok());
+  const ServiceId service{PortSpace::tcp, test_port(10)};
+  EXPECT_EQ(listener_of(table, service, kV4), 5u);
+  table.release(5, monotonic_now());
+  EXPECT_EQ(listener_of(table, service, kV4), std::nullopt);
+  table.hold(5);
+  EXPECT_EQ(listener_of(table, service, kV4), std::nullopt);
+}
+
+TEST(PortTableTest, AnswersForIdsThatItDidNotGive) {
+  Member a;
+  const auto refused = a.ports.listen(PortId{16'000});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EINVAL);
+  EXPECT_FALSE(a.ports.release(PortId{16'000}));
+}
+
+TEST(PortTableTest, OfManyThatWantAPortAtOnceOneGetsIt) {
+  // Threads for processes: all that is common to either is the table.
+  constexpr std::size_t kMembers = 4;
+  constexpr int kRounds = 200;
+  std::array<Member, kMembers> members;
+  std::array<bool, kMembers> won{};
+  int without_winner = 0;
+  std::barrier start{kMembers + 1}, end{kMembers + 1};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kMembers; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < kRounds; ++round) {
+        start.arrive_and_wait();
+        const auto bound = members[i].ports.bind(i % 2 == 0 ? at(kV4) : every(Family::any));
+        won[i] = bound.ok();
+        end.arrive_and_wait();
+        if (bound) members[i].ports.release(bound->id);
+      }
+    });
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    start.arrive_and_wait();
+    end.arrive_and_wait();
+    const auto winners = std::count(won.begin(), won.end(), true);
+    EXPECT_LE(winners, 1) << "in round " << round;
+    if (winners == 0) ++without_winner;
+  }
+  for (auto& t : threads) t.join();
+  // A thread that isn't run for as long as kPatience may cost a round.
+  EXPECT_LT(without_winner, kRounds / 10);
+}
+
+TEST(PortTableTest, OfManyThatListenAtOnceOneDoes) {
+  constexpr std::size_t kMembers = 4;
+  constexpr int kRounds = 200;
+  std::array<Member, kMembers> members;
+  std::array<std::optional<BoundPort>, kMembers> bound;
+  std::array<bool, kMembers> won{};
+  int without_winner = 0;
+  std::barrier start{kMembers + 1}, end{kMembers + 1};
+  std::vector<std::thread> threads;
+  for (std::size_t i = 0; i < kMembers; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < kRounds; ++round) {
+        start.arrive_and_wait();
+        won[i] = bound[i] && members[i].ports.listen(bound[i]->id).ok();
+        end.arrive_and_wait();
+      }
+    });
+  }
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < kMembers; ++i) {
+      auto result = members[i].ports.bind(reusable(at(kV4)));
+      EXPECT_TRUE(result.ok());
+      bound[i] = result ? std::optional{*result} : std::nullopt;
+    }
+    start.arrive_and_wait();
+    end.arrive_and_wait();
+    const auto winners = std::count(won.begin(), won.end(), true);
+    EXPECT_LE(winners, 1) << "in round " << round;
+    if (winners == 0) ++without_winner;
+    for (std::size_t i = 0; i < kMembers; ++i) {
+      if (bound[i]) members[i].ports.release(bound[i]->id);
+    }
+  }
+  for (auto& t : threads) t.join();
+  EXPECT_LT(without_winner, kRounds / 10);
+}
+
+TEST(PortTableTest, GivesWayToAStoppedClaimerOnlySoLong) {
+  Member a, b;
+  // As if b were stopped in the middle of bind().
+  const auto bound = b.ports.bind(at(kV4));
+  ASSERT_TRUE(bound.ok());
+  auto& head = b.registration.table.ports().entries[static_cast<std::uint32_t>(bound->id)].head;
+  auto stopped = PortHead::of(head);
+  stopped.state = PortState::trying;
+  head = stopped.word();
+  const auto before = monotonic_now();
+  const auto refused = a.ports.bind(at(kV4));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EADDRINUSE);
+  EXPECT_NE(refused.error().message.find("about to bind"), std::string::npos);
+  EXPECT_LT(monotonic_now() - before, 4 * PortTable::kPatience);
+}
+
+TEST(PortTableTest, SurvivesAnyContents) {
+  auto table = std::move(SharedTable::found()).value();
+  table.hold(5);
+  PortTable ports{table, 5};
+  auto& memory = table.ports();
+  const auto fill = [&](auto&& value) {
+    memory.used = static_cast<std::uint32_t>(value());
+    for (auto& entry : memory.entries) {
+      entry.head = value();
+      entry.key = value();
+      for (auto& half : entry.address) half = value();
+    }
+  };
+  const auto use = [&] {
+    table.hold(5);  // a conflict makes us look for our name, which is not bound
+    (void)listeners_at(table, kV4);
+    (void)listener_of(table, {PortSpace::tcp, 7}, kV4);
+    (void)listening_slots(table);
+    for (const auto port : {std::uint16_t{0}, std::uint16_t{7}}) {
+      const auto bound = ports.bind({.port = port, .address = kV4});
+      if (!bound) continue;
+      (void)ports.listen(bound->id);
+      memory.entries[static_cast<std::uint32_t>(bound->id)].head = ~0ull;  // under our hands
+      (void)ports.listen(bound->id);
+      ports.release(bound->id);
+    }
+  };
+  for (const std::uint64_t pattern : {~0ull, 0x0101'0101'0101'0101ull, 0x8080'8080'8080'8080ull}) {
+    fill([pattern] { return pattern; });
+    use();
+  }
+  for (int i = 0; i < 5; ++i) {
+    fill([] { return random_number<std::uint64_t>(); });
+    for (std::uint32_t slot = 1; slot < Qpn::kSlots; slot += 3) table.hold(slot);
+    fill([] { return random_number<std::uint64_t>(); });
+    use();
+  }
+}
+
+TEST(PortTableTest, ADamagedEntryIsAnErrorOfItsOwner) {
+  Member a;
+  const auto bound = a.ports.bind(at(kV4));
+  ASSERT_TRUE(bound.ok());
+  a.registration.table.ports().entries[static_cast<std::uint32_t>(bound->id)].head = 0;
+  const auto listens = a.ports.listen(bound->id);
+  ASSERT_FALSE(listens.ok());
+  EXPECT_EQ(listens.error().code, EIO);
+}
+
+TEST(PortRangeTest, ReadsWhatTheKernelWrites) {
+  EXPECT_EQ(parse_port_range("32768\t60999\n"), (PortRange{32'768, 60'999}));
+  EXPECT_EQ(parse_port_range("1 1"), (PortRange{1, 1}));
+  for (const auto* text : {"", "5", "0 7", "9 8", "1 65536", "x 9", "-1 5"}) {
+    EXPECT_FALSE(parse_port_range(text).has_value()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace verbena::wire::test
