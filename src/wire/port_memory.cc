@@ -14,7 +14,7 @@ constexpr unsigned kClaimShift = kSlotBits + kStateBits;
 static_assert(1u << kSlotBits == Qpn::kSlots);
 static_assert(static_cast<unsigned>(PortState::listening) < 1u << kStateBits);
 
-// Key, from the lowest bit: port, space, process id, family, two flags.
+// Key, from the lowest bit: port and space as in a service id, process id, family, two flags.
 constexpr unsigned kSpaceShift = 16;
 constexpr unsigned kPidShift = 32;
 constexpr std::uint64_t kPidMask = 0xff'ffff;

@@ -64,7 +64,11 @@ struct PortMemory {
 
   /// How many entries are worth a look.
   [[nodiscard]] std::size_t bound() const;
-  /// By the owner of an entry that is `written`.
+  /// Space and port as in a service id, whatever the state: to skip quickly what won't match.
+  [[nodiscard]] std::uint32_t service(std::size_t index) const {
+    return static_cast<std::uint32_t>(entries[index].key);
+  }
+  /// By the entry's owner. After `written`, only what doesn't change what it overlaps.
   void write(std::size_t index, const PortBinding& binding, std::uint32_t pid);
   /// nullopt: free, or not complete.
   [[nodiscard]] std::optional<PortEntry> read(std::size_t index) const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
 #include "wire/registry.h"
 #include "wire/system.h"
@@ -113,11 +114,27 @@ Error full(const PortBinding& wanted) {
                       "destroy ids that are no longer used, or use another namespace"};
 }
 
+constexpr int kGuesses = 8;
+
+std::uint32_t own_pid() { return static_cast<std::uint32_t>(::getpid()); }
+
 /// Calls `visit` with the index and contents of every entry that counts.
 template <typename Visit>
 void for_each_live(const SharedTable& table, Visit visit) {
   const PortMemory& ports = table.ports();
   for (std::size_t i = 0; i < ports.bound(); ++i) {
+    const auto entry = ports.read(i);
+    if (entry && table.held(entry->slot)) visit(i, *entry);
+  }
+}
+
+/// The same for one port only.
+template <typename Visit>
+void for_each_live(const SharedTable& table, packet::ServiceId service, Visit visit) {
+  const PortMemory& ports = table.ports();
+  for (std::size_t i = 0; i < ports.bound(); ++i) {
+    // An entry that becomes this port's after this look will see ours.
+    if (ports.service(i) != service.value()) continue;
     const auto entry = ports.read(i);
     if (entry && table.held(entry->slot)) visit(i, *entry);
   }
@@ -138,8 +155,8 @@ struct PortTable::Obstacle {
   bool lasting = false;  // a trial passes
 };
 
-PortTable::PortTable(SharedTable& table, std::uint32_t own_slot)
-    : table_{table}, own_slot_{own_slot} {}
+PortTable::PortTable(SharedTable& table, std::uint32_t own_slot, std::optional<PortRange> ephemeral)
+    : table_{table}, own_slot_{own_slot}, range_{ephemeral} {}
 
 Result<BoundPort> PortTable::bind(const PortBinding& wanted) {
   const auto once = [&] { return wanted.port == 0 ? bind_ephemeral(wanted) : bind_to(wanted); };
@@ -164,24 +181,43 @@ Result<BoundPort> PortTable::bind_to(const PortBinding& wanted) {
   return BoundPort{PortId{id}, wanted.port};
 }
 
+Result<BoundPort> PortTable::bind_alone(PortBinding wanted) {
+  const bool reuse = std::exchange(wanted.reuse, false);
+  auto bound = bind_to(wanted);
+  if (bound && reuse) {
+    Claim& mine = own_.at(static_cast<std::uint32_t>(bound->id));
+    mine.binding.reuse = true;
+    table_.ports().write(mine.index, mine.binding, own_pid());
+  }
+  return bound;
+}
+
 Result<BoundPort> PortTable::bind_ephemeral(PortBinding wanted) {
-  if (!ephemeral_) ephemeral_ = ephemeral_ports();
-  // An ephemeral port is shared with nobody, reuse or not.
+  if (!range_) range_ = ephemeral_ports();
+  const auto port_at = [&](std::uint32_t i) {
+    return static_cast<std::uint16_t>(range_->first + i % range_->count());
+  };
+  for (int guess = 0; guess < kGuesses; ++guess) {
+    wanted.port = port_at(random_number<std::uint32_t>());
+    auto bound = bind_alone(wanted);
+    if (bound || bound.error().code != EADDRINUSE) return bound;
+  }
+  // Few are left: look for them.
   std::vector<bool> taken(1u << 16);
   for_each_live(table_, [&](std::size_t, const PortEntry& other) {
     wanted.port = other.binding.port;
-    if (overlap(wanted, other.binding)) taken[other.binding.port] = true;
+    if (overlap(wanted, other.binding)) taken[wanted.port] = true;
   });
-  const auto start = random_number<std::uint32_t>() % ephemeral_->count();
-  for (std::uint32_t i = 0; i < ephemeral_->count(); ++i) {
-    wanted.port = static_cast<std::uint16_t>(ephemeral_->first + (start + i) % ephemeral_->count());
+  const auto start = random_number<std::uint32_t>() % range_->count();
+  for (std::uint32_t i = 0; i < range_->count(); ++i) {
+    wanted.port = port_at(start + i);
     if (taken[wanted.port]) continue;
-    auto bound = bind_to(wanted);
+    auto bound = bind_alone(wanted);
     if (bound || bound.error().code != EADDRINUSE) return bound;
   }
   return Error{EADDRNOTAVAIL, "bind " + text_of(wanted.space) + " port 0 at " + place_of(wanted) +
-                                  ": all of " + std::to_string(ephemeral_->first) + " to " +
-                                  std::to_string(ephemeral_->last) +
+                                  ": all of " + std::to_string(range_->first) + " to " +
+                                  std::to_string(range_->last) +
                                   " are taken; widen net.ipv4.ip_local_port_range, or name a port"};
 }
 
@@ -227,7 +263,7 @@ std::optional<PortTable::Claim> PortTable::claim(const PortBinding& wanted) {
     const auto needed = static_cast<std::uint32_t>(i + 1);
     while (used < needed && !ports.used.compare_exchange_weak(used, needed)) {
     }
-    ports.write(i, wanted, static_cast<std::uint32_t>(::getpid()));
+    ports.write(i, wanted, own_pid());
     return Claim{i, head, wanted};
   }
   return std::nullopt;
@@ -259,7 +295,8 @@ Status PortTable::advance(Claim& mine, const Step& step) {
 std::optional<PortTable::Obstacle> PortTable::obstacle_to(const Claim& mine,
                                                           const Step& step) const {
   std::optional<Obstacle> found;
-  for_each_live(table_, [&](std::size_t index, const PortEntry& other) {
+  const packet::ServiceId service{mine.binding.space, mine.binding.port};
+  for_each_live(table_, service, [&](std::size_t index, const PortEntry& other) {
     if (index == mine.index || !overlap(mine.binding, other.binding)) return;
     const auto verdict = step.verdict(mine.binding, other);
     if (verdict == Verdict::harmless || (found && verdict != Verdict::taken)) return;
@@ -296,7 +333,7 @@ std::optional<std::uint32_t> listener_of(const SharedTable& table, packet::Servi
   if (!space) return std::nullopt;
   const PortBinding wanted{.space = *space, .port = service.port(), .address = address};
   std::optional<std::uint32_t> found;
-  for_each_live(table, [&](std::size_t, const PortEntry& entry) {
+  for_each_live(table, service, [&](std::size_t, const PortEntry& entry) {
     if (entry.state != PortState::listening || !overlap(wanted, entry.binding)) return;
     if (!found || entry.binding.address) found = entry.slot;
   });

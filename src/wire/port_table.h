@@ -27,8 +27,9 @@ class PortTable {
   /// How long a process that stopped in the middle of a claim can hold up another one.
   static constexpr Duration kPatience = std::chrono::milliseconds{100};
 
-  /// `table` outlives this. `own_slot` is held.
-  PortTable(SharedTable& table, std::uint32_t own_slot);
+  /// `table` outlives this. `own_slot` is held. Without a range, the system's ephemeral ports.
+  PortTable(SharedTable& table, std::uint32_t own_slot,
+            std::optional<PortRange> ephemeral = std::nullopt);
 
   /// EADDRINUSE: another binding is in the way. EADDRNOTAVAIL: no ephemeral port is free.
   /// ENOMEM: the table is full.
@@ -49,6 +50,8 @@ class PortTable {
   struct Obstacle;
 
   [[nodiscard]] Result<BoundPort> bind_to(const PortBinding& wanted);
+  /// Shares the port with nobody who has it already, reuse or not.
+  [[nodiscard]] Result<BoundPort> bind_alone(PortBinding wanted);
   [[nodiscard]] Result<BoundPort> bind_ephemeral(PortBinding wanted);
   /// nullopt: the table is full.
   [[nodiscard]] std::optional<Claim> claim(const PortBinding& wanted);
@@ -59,7 +62,7 @@ class PortTable {
 
   SharedTable& table_;
   std::uint32_t own_slot_;
-  std::optional<PortRange> ephemeral_;
+  std::optional<PortRange> range_;                // of ephemeral ports, once read
   std::unordered_map<std::uint32_t, Claim> own_;  // by PortId, which is the entry's index
 };
 

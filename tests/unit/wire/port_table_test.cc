@@ -193,24 +193,58 @@ TEST(PortTableTest, GivesEphemeralPortsThatAreFree) {
   }
 }
 
-TEST(PortTableTest, SaysWhenThereIsNoRoomOrNoPort) {
+TEST(PortTableTest, SaysWhenNoEphemeralPortIsFree) {
+  Member a;
+  const auto first = test_port(20);
+  const auto last = static_cast<std::uint16_t>(first + 19);
+  PortTable ports{a.registration.table, a.registration.slot, PortRange{first, last}};
+  std::vector<PortId> bound;
+  for (int i = 0; i < 20; ++i) {
+    const auto one = ports.bind({.address = kV4, .reuse = true});
+    ASSERT_TRUE(one.ok()) << one.error().message;
+    bound.push_back(one->id);
+  }
+  const auto refused = ports.bind({.address = kV4, .reuse = true});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EADDRNOTAVAIL);
+  EXPECT_NE(refused.error().message.find(std::to_string(last)), std::string::npos);
+  EXPECT_TRUE(ports.bind({.address = kOtherV4}).ok());
+  EXPECT_TRUE(ports.bind({.space = PortSpace::udp, .address = kV4}).ok());
+  ports.release(bound[7]);
+  EXPECT_TRUE(ports.bind({.address = kV4}).ok());
+}
+
+TEST(PortTableTest, AnEphemeralPortCanBeSharedAfterwards) {
+  Member a;
+  auto binding = reusable({.address = kV4});
+  const auto first = a.ports.bind(binding);
+  ASSERT_TRUE(first.ok());
+  binding.port = first->port;
+  EXPECT_TRUE(a.ports.bind(binding).ok());
+}
+
+TEST(PortTableTest, SaysWhenItIsFull) {
   // A table of its own, which other programs don't need; the member holds the slot's name.
   const Member holder;
+  const auto slot = holder.registration.slot;
   auto table = std::move(SharedTable::found()).value();
-  table.hold(holder.registration.slot);
-  PortTable ports{table, holder.registration.slot};
-  const auto range = ephemeral_ports();
-  Result<BoundPort> bound = Error{0, ""};
-  std::uint32_t count = 0;
-  do {
-    bound = ports.bind({.address = kV4});
-  } while (bound && ++count <= PortMemory::kEntries);
-  ASSERT_FALSE(bound.ok());
-  if (range.count() > PortMemory::kEntries) {
-    EXPECT_EQ(bound.error().code, ENOMEM) << bound.error().message;
-  } else {
-    EXPECT_EQ(bound.error().code, EADDRNOTAVAIL) << bound.error().message;
+  table.hold(slot);
+  PortTable ports{table, slot};
+  const auto bound = ports.bind(at(kV4));
+  ASSERT_TRUE(bound.ok());
+  auto& memory = table.ports();
+  memory.used = PortMemory::kEntries;
+  for (std::size_t i = 1; i < PortMemory::kEntries; ++i) {
+    memory.write(i, {.port = static_cast<std::uint16_t>(i)}, 1);
+    memory.entries[i].head = PortHead{slot, PortState::bound, 1}.word();
   }
+  for (const auto& wanted : {PortBinding{.address = kOtherV4}, at(kOtherV4)}) {
+    const auto refused = ports.bind(wanted);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ENOMEM) << refused.error().message;
+  }
+  ports.release(bound->id);
+  EXPECT_TRUE(ports.bind({.address = kOtherV4}).ok());
 }
 
 TEST(PortTableTest, AnUnseenDeathFreesThePort) {
