@@ -195,6 +195,8 @@ void apply(QpAttributes& current, const QpAttributes& to, unsigned mask) {
   take(Attr::kMaxDestRdAtomic, &QpAttributes::max_dest_rd_atomic);
   take(Attr::kMinRnrTimer, &QpAttributes::min_rnr_timer);
   take(Attr::kDestQpn, &QpAttributes::dest_qpn);
+  take(Attr::kAlternatePath, &QpAttributes::alternate);
+  take(Attr::kPathMigration, &QpAttributes::migration);
 }
 
 }  // namespace verbena::engine

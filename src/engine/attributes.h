@@ -57,6 +57,14 @@ struct AddressVector {
   bool global = false;  // is_global; RoCE needs it
 };
 
+/// Where a queue pair would migrate to. Kept and told, never used: there is one port.
+struct AlternatePath {
+  AddressVector path{};
+  std::uint16_t pkey_index = 0;
+  std::uint8_t port = 0;
+  std::uint8_t timeout = 0;
+};
+
 struct QpAttributes {
   QpState state = QpState::reset;
   QpState current_state = QpState::reset;
@@ -77,6 +85,9 @@ struct QpAttributes {
   std::uint8_t max_dest_rd_atomic = 0;
   std::uint8_t min_rnr_timer = 0;
   Qpn dest_qpn{};
+  AlternatePath alternate{};
+  std::uint8_t migration = 0;  // as ibv_mig_state: migrated, rearm, armed
+  bool draining = false;       // in queries: SQD, and requests are still outstanding
 };
 
 /// Whether a queue pair in `from` may be modified so: EINVAL with the reason otherwise. A mask

@@ -20,12 +20,15 @@ const MemoryRegion* KeyTable::find(Key key) const {
   return nullptr;
 }
 
-bool KeyTable::is_free(Key key) const {
-  if (prefix(key) == 0) return false;
+MemoryRegion* KeyTable::find_window(Key key) {
   for (std::size_t i = home(key); slots_[i].key != Key{}; i = (i + 1) & (slots_.size() - 1)) {
-    if (prefix(slots_[i].key) == prefix(key)) return false;
+    if (prefix(slots_[i].key) == prefix(key)) return &slots_[i];
   }
-  return true;
+  return nullptr;
+}
+
+bool KeyTable::is_free(Key key) const {
+  return prefix(key) != 0 && const_cast<KeyTable*>(this)->find_window(key) == nullptr;
 }
 
 bool KeyTable::erase(Key key) {

@@ -65,6 +65,9 @@ class Entropy {
 /// Names a protection domain.
 enum class PdId : std::uint32_t {};
 
+/// Names an XRC domain. 0: none.
+enum class XrcdId : std::uint32_t {};
+
 /// A registration: a region, or a window onto one (IBA 10.6.6, 10.6.7).
 struct MemoryRegion {
   enum class Type : std::uint8_t {
@@ -108,6 +111,8 @@ class KeyTable {
   [[nodiscard]] MemoryRegion* find(Key key) {
     return const_cast<MemoryRegion*>(std::as_const(*this).find(key));
   }
+  /// Whatever has the same upper 24 bits: a window, whose lower 8 are its consumer's.
+  [[nodiscard]] MemoryRegion* find_window(Key key);
   /// Nothing has the same upper 24 bits, and they are not all 0.
   [[nodiscard]] bool is_free(Key key) const;
   [[nodiscard]] std::size_t size() const { return used_; }

@@ -48,10 +48,14 @@ Placed place_send(Services& services, QueuePair& qp, std::span<const std::uint8_
   return placed ? Placed::yes : Placed::fault;
 }
 
-const MemoryRegion* remote_region(const Services& services, const QueuePair& qp, Key rkey,
+PdId remote_pd(const QueuePair& qp) {
+  return qp.type == QpType::xrc_receive ? qp.responder.xrc_srq->pd : qp.pd;
+}
+
+const MemoryRegion* remote_region(const Services& services, const QueuePair& qp, PdId pd, Key rkey,
                                   std::uint64_t address, std::uint64_t bytes, unsigned access) {
   const MemoryRegion* region = services.keys.find(rkey);
-  const bool granted = region != nullptr && region->bound && region->pd == qp.pd &&
+  const bool granted = region != nullptr && region->bound && region->pd == pd &&
                        (region->type != MemoryRegion::Type::window_2 || region->owner == qp.qpn) &&
                        (region->access & access) == access && region->contains(address, bytes);
   return granted ? region : nullptr;

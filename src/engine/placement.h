@@ -20,10 +20,14 @@ enum class Placed : std::uint8_t { yes, too_long, fault };
 [[nodiscard]] Placed place_send(Services& services, QueuePair& qp,
                                 std::span<const std::uint8_t> bytes, std::uint32_t offset);
 
-/// The registration through which the peer may do `access` to so many bytes, or nullptr
+/// The domain whose memory the peer's request may reach: an XRC request's is that of the receive
+/// queue it names.
+[[nodiscard]] PdId remote_pd(const QueuePair& qp);
+
+/// The registration of `pd` through which the peer may do `access` to so many bytes, or nullptr
 /// (C9-104, C9-112).
 [[nodiscard]] const MemoryRegion* remote_region(const Services& services, const QueuePair& qp,
-                                                Key rkey, std::uint64_t address,
+                                                PdId pd, Key rkey, std::uint64_t address,
                                                 std::uint64_t bytes, unsigned access);
 
 /// Bytes of a WRITE that was checked, behind those that came before. False: the memory is gone.

@@ -32,7 +32,7 @@
 namespace verbena::engine {
 
 struct QpInit {
-  PdId pd{};
+  PdId pd{};  // not of XRC_RECV: the shared receive queue that a request names has it
   CompletionQueue* send_cq = nullptr;     // not of XRC_RECV
   CompletionQueue* receive_cq = nullptr;  // not of XRC
   std::uint32_t max_send = 0;
@@ -43,6 +43,7 @@ struct QpInit {
   bool signal_all = false;
   QpType type = QpType::rc;
   SharedReceiveQueue* srq = nullptr;
+  XrcdId xrcd{};  // of XRC_RECV
   void* cookie = nullptr;
 };
 
@@ -54,6 +55,7 @@ struct QueuePair {
         send_cq{init.send_cq},
         receive_cq{init.receive_cq},
         srq{init.srq},
+        xrcd{init.xrcd},
         signal_all{init.signal_all},
         cookie{init.cookie},
         sq{init.max_send, init.max_send_sge, init.max_inline},
@@ -65,6 +67,7 @@ struct QueuePair {
   CompletionQueue* const send_cq;
   CompletionQueue* const receive_cq;
   SharedReceiveQueue* const srq;  // instead of rq
+  const XrcdId xrcd;
   const bool signal_all;
   void* const cookie;
 

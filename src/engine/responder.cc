@@ -105,8 +105,8 @@ Refusal check_length(const QueuePair& qp, const Packet& p) {
 Refusal check_range(const Services& services, const QueuePair& qp, const packet::Reth& reth,
                     unsigned access) {
   if (reth.length == 0) return {};  // C9-88: nothing is touched, so nothing is checked
-  const bool granted =
-      remote_region(services, qp, reth.rkey, reth.address, reth.length, access) != nullptr;
+  const bool granted = remote_region(services, qp, remote_pd(qp), reth.rkey, reth.address,
+                                     reth.length, access) != nullptr;
   return granted ? Refusal{} : kNoAccess;
 }
 
@@ -115,7 +115,7 @@ Refusal check_range(const Services& services, const QueuePair& qp, const packet:
 Refusal check_word(const Services& services, const QueuePair& qp, std::uint64_t address, Key rkey,
                    unsigned access) {
   if (address % 8 != 0) return kInvalid;
-  const MemoryRegion* region = remote_region(services, qp, rkey, address, 8, access);
+  const MemoryRegion* region = remote_region(services, qp, remote_pd(qp), rkey, address, 8, access);
   if (region == nullptr) return kNoAccess;
   return region->translate(address) % 8 == 0 ? Refusal{} : kInvalid;
 }
@@ -203,10 +203,24 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
   if (p.bth.ack_request || r.answer) r.answer = Syndrome::ack();
 }
 
+/// XRC: the receive queue that the request names, and with it the domain of the memory that the
+/// request may reach. False: there is none such in this XRC domain.
+bool choose_srq(const Services& services, QueuePair& qp, const Packet& p) {
+  if (qp.type != QpType::xrc_receive) return true;
+  const bool inside_message = !p.info().first && !takes_receive(p);
+  if (inside_message && qp.responder.xrc_srq != nullptr) return true;
+  const auto it = services.srqs.find(p.xrceth.xrcsrq);
+  if (it == services.srqs.end() || it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) {
+    return false;
+  }
+  qp.responder.xrc_srq = it->second.get();
+  return true;
+}
+
 /// READ, atomics, FLUSH, ATOMIC_WRITE: each is answered by a response.
 void execute_answered(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;
-  Response response{.to = p.info().kind, .psn = p.bth.psn, .source = p.reth};
+  Response response{.to = p.info().kind, .psn = p.bth.psn, .source = p.reth, .pd = remote_pd(qp)};
   std::uint32_t psns = 1;
   if (p.info().kind == Kind::read_request) {
     psns = packets_of(p.reth.length, qp.attributes.path_mtu);
@@ -259,10 +273,11 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
   response.replay = true;
   if (kind == Kind::read_request) {
     const Psn end = p.bth.psn + packets_of(p.reth.length, qp.attributes.path_mtu);
-    if (distance(end, r.expected) > 0 || check_permitted(qp, p) || check_length(qp, p) ||
-        check_memory(services, qp, p)) {
+    if (distance(end, r.expected) > 0 || check_permitted(qp, p) || !choose_srq(services, qp, p) ||
+        check_length(qp, p) || check_memory(services, qp, p)) {
       return;  // not the READ that we have seen
     }
+    response.pd = remote_pd(qp);
   } else if (is_atomic(kind)) {
     const SavedAtomic* saved =
         r.atomics.find_if([&](const SavedAtomic& s) { return s.psn == p.bth.psn; });
@@ -275,15 +290,6 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
     return distance(end_of(queued, qp.attributes.path_mtu), p.bth.psn) > 0;
   });
   if (r.responses.size() < qp.attributes.max_dest_rd_atomic) r.responses.push_back(response);
-}
-
-/// XRC: the receive queue that the request names. False: there is none such.
-bool choose_srq(const Services& services, QueuePair& qp, const Packet& p) {
-  if (qp.type != QpType::xrc_receive || !takes_receive(p)) return true;
-  const auto it = services.srqs.find(p.xrceth.xrcsrq);
-  if (it == services.srqs.end() || it->second->xrc_cq == nullptr) return false;
-  qp.responder.xrc_srq = it->second.get();
-  return true;
 }
 
 }  // namespace
@@ -351,8 +357,8 @@ Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, R
   if (out.empty()) return Step::sink_full;
   if (length > 0) {
     const std::uint64_t address = response.source.address + response.sent;
-    const MemoryRegion* region =
-        remote_region(services, qp, response.source.rkey, address, length, Access::kRemoteRead);
+    const MemoryRegion* region = remote_region(services, qp, response.pd, response.source.rkey,
+                                               address, length, Access::kRemoteRead);
     if (region == nullptr) return Step::failed;
     const std::array from{Segment{region->translate(address), length}};
     if (!services.dma.gather(from, out.subspan(headers, length))) return Step::failed;

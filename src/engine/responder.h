@@ -14,6 +14,7 @@
 #include "base/psn.h"
 #include "base/ring.h"
 #include "base/time.h"
+#include "engine/memory.h"
 #include "engine/receive_queue.h"
 #include "engine/requester.h"
 #include "packet/aeth.h"
@@ -30,6 +31,7 @@ struct Response {
   Psn psn{};                                     // of the next packet
   std::uint32_t msn = 0;
   packet::Reth source{};       // READ: what is read
+  PdId pd{};                   // … and in which domain
   std::uint32_t sent = 0;      // READ: bytes that have left
   std::uint64_t original = 0;  // atomics: what the word held
   bool replay = false;         // of a duplicate: takes no room from new requests

@@ -122,11 +122,14 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
   return no_memory();
 }
 
+const MemoryRegion* Rnic::find_region(Key key) const {
+  const MemoryRegion* found = keys_.find(key);
+  return found != nullptr && found->type == MemoryRegion::Type::region ? found : nullptr;
+}
+
 Status Rnic::deregister_memory(Key key) try {
-  const MemoryRegion* region = keys_.find(key);
-  if (region == nullptr || region->type != MemoryRegion::Type::region) {
-    return Error{EINVAL, "no such memory region"};
-  }
+  const MemoryRegion* region = find_region(key);
+  if (region == nullptr) return Error{EINVAL, "no such memory region"};
   if (region->windows != 0) {
     return Error{EBUSY, std::to_string(region->windows) + " memory windows are bound to it"};
   }
@@ -140,10 +143,8 @@ Status Rnic::deregister_memory(Key key) try {
 Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
                                              std::optional<Segment> memory,
                                              std::optional<unsigned> access) try {
-  const MemoryRegion* found = keys_.find(key);
-  if (found == nullptr || found->type != MemoryRegion::Type::region) {
-    return Error{EINVAL, "no such memory region"};
-  }
+  const MemoryRegion* found = find_region(key);
+  if (found == nullptr) return Error{EINVAL, "no such memory region"};
   if (found->windows != 0) {
     return Error{EBUSY, std::to_string(found->windows) + " memory windows are bound to it"};
   }
@@ -185,13 +186,36 @@ Result<Key> Rnic::alloc_window(PdId pd, MemoryRegion::Type type) try {
 }
 
 Status Rnic::dealloc_window(Key key) try {
-  MemoryRegion* window = keys_.find(key);
+  MemoryRegion* window = keys_.find_window(key);
   if (window == nullptr || window->type == MemoryRegion::Type::region) {
     return Error{EINVAL, "no such memory window"};
   }
   unbind(keys_, *window);
   --domains_.at(static_cast<std::uint32_t>(window->pd));
-  keys_.erase(key);
+  keys_.erase(window->key);
+  return Ok{};
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+Result<XrcdId> Rnic::open_xrcd() try {
+  if (xrc_domains_.size() >= Limits::kMaxDomains) {
+    return Error{ENOMEM, "all XRC domains are in use"};
+  }
+  while (next_xrcd_ == 0 || xrc_domains_.contains(next_xrcd_)) ++next_xrcd_;
+  xrc_domains_.emplace(next_xrcd_, 0);
+  return XrcdId{next_xrcd_++};
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+Status Rnic::close_xrcd(XrcdId xrcd) try {
+  const auto it = xrc_domains_.find(static_cast<std::uint32_t>(xrcd));
+  if (it == xrc_domains_.end()) return Error{EINVAL, "no such XRC domain"};
+  if (it->second != 0) {
+    return Error{EBUSY, std::to_string(it->second) + " queues are still in the XRC domain"};
+  }
+  xrc_domains_.erase(it);
   return Ok{};
 } catch (const std::bad_alloc&) {
   return no_memory();
@@ -207,12 +231,18 @@ Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) try {
     return over_limit("max_wr", init.depth, Limits::kMaxQueueDepth);
   }
   if (init.max_sge > Limits::kMaxSge) return over_limit("max_sge", init.max_sge, Limits::kMaxSge);
+  if (init.xrc_cq != nullptr && !xrc_domains_.contains(static_cast<std::uint32_t>(init.xrcd))) {
+    return Error{EINVAL, "no such XRC domain"};
+  }
   std::uint32_t number = entropy_.next() & Qpn::kMask;
   while (number == 0 || srqs_.contains(number)) number = entropy_.next() & Qpn::kMask;
   SharedReceiveQueue* const srq =
       srqs_.emplace(number, std::make_unique<SharedReceiveQueue>(number, init)).first->second.get();
   ++domain->second;
-  if (init.xrc_cq != nullptr) ++init.xrc_cq->users;
+  if (init.xrc_cq != nullptr) {
+    ++init.xrc_cq->users;
+    ++xrc_domains_.at(static_cast<std::uint32_t>(init.xrcd));
+  }
   return srq;
 } catch (const std::bad_alloc&) {
   return no_memory();
@@ -240,7 +270,11 @@ Status Rnic::destroy_srq(SharedReceiveQueue& srq) try {
     }
   });
   --domains_.at(static_cast<std::uint32_t>(srq.pd));
-  if (srq.xrc_cq != nullptr) --srq.xrc_cq->users;
+  if (srq.xrc_cq != nullptr) {
+    --srq.xrc_cq->users;
+    --xrc_domains_.at(static_cast<std::uint32_t>(srq.xrcd));
+  }
+  std::erase_if(services_.events, [&](const Event& e) { return e.srq == &srq; });
   srqs_.erase(srq.number);
   return Ok{};
 } catch (const std::bad_alloc&) {
@@ -286,9 +320,17 @@ bool takes_requests(QpState s) {
 
 }  // namespace
 
+Status Rnic::check_domains(const QpInit& init) const {
+  if (init.type == QpType::xrc_receive) {
+    if (xrc_domains_.contains(static_cast<std::uint32_t>(init.xrcd))) return Ok{};
+    return Error{EINVAL, "no such XRC domain"};
+  }
+  if (domains_.contains(static_cast<std::uint32_t>(init.pd))) return Ok{};
+  return Error{EINVAL, "no such protection domain"};
+}
+
 Result<QueuePair*> Rnic::create_qp(const QpInit& init) try {
-  const auto domain = domains_.find(static_cast<std::uint32_t>(init.pd));
-  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
+  if (auto legal = check_domains(init); !legal) return legal.error();
   if (auto legal = check_queues(init); !legal) return legal.error();
   if (init.max_send > Limits::kMaxQueueDepth) {
     return over_limit("max_send_wr", init.max_send, Limits::kMaxQueueDepth);
@@ -309,13 +351,18 @@ Result<QueuePair*> Rnic::create_qp(const QpInit& init) try {
   if (!qpn) return qpn.error();
 
   QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));
-  ++domain->second;
+  ++users_of_domain(qp);
   if (init.send_cq != nullptr) ++init.send_cq->users;
   if (init.receive_cq != nullptr) ++init.receive_cq->users;
   if (init.srq != nullptr) ++init.srq->users;
   return &qp;
 } catch (const std::bad_alloc&) {
   return no_memory();
+}
+
+unsigned& Rnic::users_of_domain(const QueuePair& qp) {
+  return qp.type == QpType::xrc_receive ? xrc_domains_.at(static_cast<std::uint32_t>(qp.xrcd))
+                                        : domains_.at(static_cast<std::uint32_t>(qp.pd));
 }
 
 Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) try {
@@ -401,7 +448,7 @@ Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
   if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
   ring_doorbells();  // it may hang there
   runnable_.remove(qp);
-  --domains_.at(static_cast<std::uint32_t>(qp.pd));
+  --users_of_domain(qp);
   if (qp.send_cq != nullptr) --qp.send_cq->users;
   if (qp.receive_cq != nullptr) --qp.receive_cq->users;
   if (qp.srq != nullptr) --qp.srq->users;

@@ -61,6 +61,8 @@ class Rnic {
                                                      unsigned access);
   /// EBUSY while windows are bound to it.
   Status deregister_memory(Key key);
+  /// nullptr: no such region.
+  [[nodiscard]] const MemoryRegion* find_region(Key key) const;
   /// Another domain, range or access for a region; each part as `mask` says (IBA 11.2.8.4). The
   /// key changes.
   [[nodiscard]] Result<MemoryRegion> reregister_memory(Key key, std::optional<PdId> pd,
@@ -69,6 +71,9 @@ class Rnic {
   /// A window that is bound to nothing yet.
   [[nodiscard]] Result<Key> alloc_window(PdId pd, MemoryRegion::Type type);
   Status dealloc_window(Key key);
+  [[nodiscard]] Result<XrcdId> open_xrcd();
+  /// EBUSY while queues are in it.
+  Status close_xrcd(XrcdId xrcd);
   [[nodiscard]] Result<SharedReceiveQueue*> create_srq(const SrqInit& init);
   Status set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   /// EBUSY while queue pairs use it.
@@ -119,6 +124,8 @@ class Rnic {
     [[nodiscard]] std::vector<Timer>& entries() { return c; }
   };
 
+  [[nodiscard]] Status check_domains(const QpInit& init) const;
+  [[nodiscard]] unsigned& users_of_domain(const QueuePair& qp);
   [[nodiscard]] Result<Qpn> new_qpn();
   [[nodiscard]] Key new_key();
   void dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
@@ -140,6 +147,8 @@ class Rnic {
   Doorbells doorbells_;
   std::unordered_map<std::uint32_t, unsigned> domains_;  // PdId to its users
   std::uint32_t next_pd_ = 1;
+  std::unordered_map<std::uint32_t, unsigned> xrc_domains_;  // XrcdId to its users
+  std::uint32_t next_xrcd_ = 1;
   QpTable qps_;
   std::map<IpAddress, std::vector<QueuePair*>> multicast_;
   RunQueue runnable_;

@@ -15,6 +15,8 @@ struct SrqInit {
   std::uint32_t max_sge = 0;
   /// For XRC: where its receives complete. Others complete where their queue pair says.
   CompletionQueue* xrc_cq = nullptr;
+  /// For XRC: only queue pairs of the same domain reach it.
+  XrcdId xrcd{};
   void* cookie = nullptr;
 };
 
@@ -24,12 +26,14 @@ struct SharedReceiveQueue {
       : number{srqn},
         pd{init.pd},
         xrc_cq{init.xrc_cq},
+        xrcd{init.xrcd},
         cookie{init.cookie},
         queue{init.depth, init.max_sge} {}
 
   const std::uint32_t number;  // 24 bits; XRC requests name it
   const PdId pd;
   CompletionQueue* const xrc_cq;
+  const XrcdId xrcd;
   void* const cookie;
   ReceiveQueue queue;
   std::uint32_t limit = 0;  // fewer receives than this raise one event; 0: none

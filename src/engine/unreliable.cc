@@ -50,7 +50,7 @@ bool accept(Services& services, QueuePair& qp, const Packet& p) {
   }
   if (info.kind == Kind::write) {
     if ((qp.attributes.access & Access::kRemoteWrite) == 0) return false;
-    if (r.target.length > 0 && remote_region(services, qp, r.target.rkey, r.target.address,
+    if (r.target.length > 0 && remote_region(services, qp, qp.pd, r.target.rkey, r.target.address,
                                              r.target.length, Access::kRemoteWrite) == nullptr) {
       return false;
     }

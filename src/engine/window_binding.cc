@@ -29,7 +29,7 @@ void unbind(KeyTable& keys, MemoryRegion& window) {
 
 CompletionStatus bind_window(Services& services, const QueuePair& qp, const WindowBinding& b) {
   constexpr auto kRefused = CompletionStatus::window_bind_error;
-  MemoryRegion* window = services.keys.find(b.window);
+  MemoryRegion* window = services.keys.find_window(b.window);
   if (window == nullptr || window->type == MemoryRegion::Type::region || window->pd != qp.pd) {
     return kRefused;
   }
@@ -65,7 +65,7 @@ CompletionStatus bind_window(Services& services, const QueuePair& qp, const Wind
     bound.bound = false;  // type 1 of length 0: unbound (IBA 11.2.8.11)
   }
   bound.key = b.new_key;
-  services.keys.erase(b.window);
+  services.keys.erase(window->key);
   services.keys.insert(bound);
   return CompletionStatus::success;
 }

@@ -55,7 +55,7 @@ struct Destination {
 
 /// What a window is bound to.
 struct WindowBinding {
-  Key window{};   // the window's present key
+  Key window{};   // any key that the window has had
   Key new_key{};  // type 2: what the consumer chose; type 1 gets one from the device
   Key region{};
   std::uint64_t address = 0;

@@ -87,12 +87,13 @@ void Device::create_memory() {
   expose(read_only, pd_, Access::kRemoteRead);
   expose(foreign, other_pd, kAll);
   expose(local, pd_, Access::kLocalWrite);
+  xrcd_ = rnic_.open_xrcd().value();
   original_ = arena_;
   areas_[window].key = rnic_.alloc_window(pd_, engine::MemoryRegion::Type::window_2).value();
 }
 
 engine::SharedReceiveQueue* Device::create_xrc_srq(std::size_t i) {
-  return rnic_.create_srq({.pd = pd_, .depth = kDepth, .max_sge = 2, .xrc_cq = xrc_cqs_[i].get()})
+  return rnic_.create_srq({.pd = pd_, .depth = kDepth, .max_sge = 2, .xrc_cq = xrc_cqs_[i].get(), .xrcd = xrcd_})
       .value();
 }
 
@@ -110,7 +111,8 @@ void Device::create_queue_pair(std::size_t i) {
                             .max_inline = kInline,
                             .signal_all = true,
                             .type = kind.type,
-                            .srq = kind.srq ? srq_ : nullptr})
+                            .srq = kind.srq ? srq_ : nullptr,
+                            .xrcd = kind.type == QpType::xrc_receive ? xrcd_ : engine::XrcdId{}})
                 .value();
   bring_up(i);
   if (kind.type == QpType::ud) {

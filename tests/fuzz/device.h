@@ -110,6 +110,7 @@ class Device final : engine::Dma, engine::Entropy, packet::FrameSink {
   std::vector<std::uint8_t> original_;  // of the arena
   engine::Rnic rnic_;
   engine::PdId pd_{};
+  engine::XrcdId xrcd_{};
   std::array<engine::MemoryRegion, kAreas> areas_{};
   std::array<std::unique_ptr<engine::CompletionQueue>, 3>
       cqs_;  // of sends, receives, shared receives

@@ -255,6 +255,36 @@ TEST(Xrc, UnknownReceiveQueueIsRefused) {
   EXPECT_EQ(p.wait(p.c.a, 1)[0].status, CompletionStatus::remote_invalid_request);
 }
 
+TEST(Xrc, ReceiveQueueOfAnotherDomainIsRefused) {
+  Pair p{{.type_a = QpType::xrc_send, .type_b = QpType::xrc_receive}};
+  engine::Rnic& b = p.c.b.node->rnic();
+  const engine::XrcdId other = b.open_xrcd().value();
+  engine::SharedReceiveQueue* stranger =
+      b.create_srq(
+           {.pd = p.c.b.pd, .depth = 1, .max_sge = 1, .xrc_cq = p.c.b.cq.get(), .xrcd = other})
+          .value();
+  EXPECT_EQ(b.close_xrcd(other).error().code, EBUSY);
+  auto r = p.request(SendKind::write, 10);
+  r.xrc_srq = stranger->number;
+  ASSERT_EQ(p.c.a.send(r), PostResult::posted);
+  EXPECT_EQ(p.wait(p.c.a, 1)[0].status, CompletionStatus::remote_invalid_request);
+  EXPECT_TRUE(b.destroy_srq(*stranger).ok());
+  EXPECT_TRUE(b.close_xrcd(other).ok());
+}
+
+// An XRC request reaches memory in the domain of the receive queue that it names, and no other.
+TEST(Xrc, MemoryOfAnotherProtectionDomainIsRefused) {
+  Pair p{{.type_a = QpType::xrc_send, .type_b = QpType::xrc_receive}};
+  const engine::PdId foreign = p.c.b.node->rnic().alloc_pd().value();
+  std::vector<std::uint8_t> memory(4096);
+  const auto region = p.c.b.node->expose(foreign, memory, kAll);
+  auto r = p.request(SendKind::write, 10);
+  r.remote_address = region.iova;
+  r.rkey = region.key;
+  ASSERT_EQ(p.c.a.send(r), PostResult::posted);
+  EXPECT_EQ(p.wait(p.c.a, 1)[0].status, CompletionStatus::remote_access_error);
+}
+
 // ---- memory windows
 
 struct WindowTest : testing::Test {

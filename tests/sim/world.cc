@@ -245,8 +245,9 @@ void check(const Status& s) {
 
 void create_qp(End& e, const ConnectOptions& o, engine::QpType type) {
   const bool shared = e.srq != nullptr;
+  const bool xrc = type == engine::QpType::xrc_receive;
   e.qp = e.node->rnic()
-             .create_qp({.pd = e.pd,
+             .create_qp({.pd = xrc ? engine::PdId{} : e.pd,
                          .send_cq = e.cq.get(),
                          .receive_cq = e.cq.get(),
                          .max_send = o.depth,
@@ -256,7 +257,8 @@ void create_qp(End& e, const ConnectOptions& o, engine::QpType type) {
                          .max_inline = o.max_inline,
                          .signal_all = false,
                          .type = type,
-                         .srq = type == engine::QpType::xrc_receive ? nullptr : e.srq})
+                         .srq = xrc ? nullptr : e.srq,
+                         .xrcd = e.xrcd})
              .value();
 }
 
@@ -274,12 +276,14 @@ End make_end(Node& node, const ConnectOptions& o, engine::QpType type, bool srq,
   e.pd = e.node->rnic().alloc_pd().value();
   e.cq = std::make_shared<engine::CompletionQueue>(cq != 0 ? cq : 4 * o.depth, nullptr);
   const bool xrc = type == engine::QpType::xrc_receive;
+  if (xrc) e.xrcd = e.node->rnic().open_xrcd().value();
   if (srq || xrc) {
     e.srq = e.node->rnic()
                 .create_srq({.pd = e.pd,
                              .depth = o.depth,
                              .max_sge = o.sges,
-                             .xrc_cq = xrc ? e.cq.get() : nullptr})
+                             .xrc_cq = xrc ? e.cq.get() : nullptr,
+                             .xrcd = e.xrcd})
                 .value();
   }
   create_qp(e, o, type);

@@ -182,6 +182,7 @@ struct End {
   engine::PdId pd{};
   std::shared_ptr<engine::CompletionQueue> cq;  // of siblings, too
   engine::SharedReceiveQueue* srq = nullptr;
+  engine::XrcdId xrcd{};
   engine::QueuePair* qp = nullptr;
 
   [[nodiscard]] engine::PostResult send(const engine::SendRequest& r) {
