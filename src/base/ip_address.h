@@ -39,6 +39,16 @@ class IpAddress {
     return !is_v4() && bytes_[0] == 0xfe && (bytes_[1] & 0xc0) == 0x80;
   }
 
+  /// The same address means another thing on each interface: link-local ones, and multicast
+  /// groups of interface or link scope (RFC 4291, 2.7).
+  [[nodiscard]] constexpr bool needs_interface() const {
+    const int scope = bytes_[1] & 0x0f;
+    return is_link_local() || (!is_v4() && is_multicast() && (scope == 1 || scope == 2));
+  }
+  [[nodiscard]] constexpr bool is_multicast() const {
+    return is_v4() ? (bytes_[12] & 0xf0) == 0xe0 : bytes_[0] == 0xff;
+  }
+
   [[nodiscard]] std::string text() const;
 
   friend constexpr auto operator<=>(const IpAddress&, const IpAddress&) = default;

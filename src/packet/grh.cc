@@ -46,7 +46,33 @@ void write_ipv6(const Datagram& d, std::span<std::uint8_t, kGrhSize> ip) {
   std::copy(destination.begin(), destination.end(), &ip[24]);
 }
 
+GrhHeader read_ipv4(std::span<const std::uint8_t, kIpv4Size> ip) {
+  return {.source = IpAddress::v4({ip[12], ip[13], ip[14], ip[15]}),
+          .destination = IpAddress::v4({ip[16], ip[17], ip[18], ip[19]}),
+          .traffic_class = ip[1]};
+}
+
+GrhHeader read_ipv6(std::span<const std::uint8_t, kGrhSize> ip) {
+  IpAddress::Bytes source;
+  IpAddress::Bytes destination;
+  std::copy_n(&ip[8], source.size(), source.begin());
+  std::copy_n(&ip[24], destination.size(), destination.begin());
+  const std::uint32_t first = load_be32(&ip[0]);
+  return {.source = IpAddress{source},
+          .destination = IpAddress{destination},
+          .traffic_class = static_cast<std::uint8_t>(first >> 20),
+          .flow_label = first & 0xf'ffff};
+}
+
 }  // namespace
+
+std::optional<GrhHeader> read_grh(const Grh& grh) {
+  const auto ipv4 = std::span{grh}.last<kIpv4Size>();
+  // Over a header with the right checksum in it, the sum is 0.
+  if (ipv4[0] == 0x45 && internet_checksum(ipv4) == 0) return read_ipv4(ipv4);
+  if (grh[0] >> 4 == 6) return read_ipv6(grh);
+  return std::nullopt;
+}
 
 Grh grh_of(const Datagram& datagram) {
   Grh grh{};

@@ -21,7 +21,7 @@ SocketAddress::SocketAddress(const IpAddress& address, std::uint16_t port, unsig
   in6.sin6_family = AF_INET6;
   in6.sin6_port = htons(port);
   std::memcpy(&in6.sin6_addr, address.bytes().data(), address.bytes().size());
-  if (address.is_link_local()) in6.sin6_scope_id = interface;
+  if (address.needs_interface()) in6.sin6_scope_id = interface;
   std::memcpy(&storage_, &in6, sizeof in6);
   size_ = sizeof in6;
 }

@@ -20,7 +20,7 @@ struct LocalAddress {
 class SocketAddress {
  public:
   SocketAddress() = default;
-  /// `interface` matters to link-local addresses only.
+  /// `interface` matters to addresses that mean something on one link only.
   SocketAddress(const IpAddress& address, std::uint16_t port, unsigned interface);
 
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage_); }

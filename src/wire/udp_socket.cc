@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cstring>
 #include <string>
 
 #include "packet/frame.h"
@@ -16,6 +17,9 @@
 #endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
+#endif
+#ifndef IPV6_MULTICAST_ALL
+#define IPV6_MULTICAST_ALL 29
 #endif
 
 namespace verbena::wire {
@@ -70,28 +74,71 @@ bool attach_drop_all(const Fd& fd) {
   return ::setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
+bool set_up_receiving(const Fd& fd, const LocalAddress& local) {
+  // What we can't do without. rxe sends checksum 0 on IPv6.
+  const bool done = local.address.is_v4()
+                        ? set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1)
+                        : set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
+                              set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
+                              set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+  // Faster or better informed with these, right without them.
+  (void)set(fd, IPPROTO_UDP, UDP_GRO, 1);
+  (void)set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+  (void)set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
+  return done;
+}
+
+bool join(const Fd& fd, const LocalAddress& group) {
+  const SocketAddress address{group.address, 0, group.interface};
+  group_req request{};
+  request.gr_interface = group.interface;
+  std::memcpy(&request.gr_group, address.get(), address.size());
+  const int level = group.address.is_v4() ? IPPROTO_IP : IPPROTO_IPV6;
+  return ::setsockopt(fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) == 0;
+}
+
+/// Multicast leaves by the interface that has the address, whatever the routes say.
+bool choose_multicast_interface(const Fd& fd, const LocalAddress& local) {
+  if (!local.address.is_v4()) {
+    return set(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(local.interface));
+  }
+  ip_mreqn request{};
+  request.imr_ifindex = static_cast<int>(local.interface);
+  return ::setsockopt(fd.get(), IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request) == 0;
+}
+
 }  // namespace
+
+Result<Fd> open_multicast_socket(const LocalAddress& group) {
+  auto opened = open_udp(group);
+  if (!opened) return opened;
+  Fd fd = std::move(opened).value();
+  const bool v4 = group.address.is_v4();
+  // Not SO_REUSEPORT: other users' processes may be in the group, too.
+  const bool set_up =
+      set(fd, SOL_SOCKET, SO_REUSEADDR, 1) && set_up_receiving(fd, group) &&
+      (v4 ? set(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0)
+          : set(fd, IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0));  // not what others joined
+  if (!set_up) {
+    return system_error(errno, "setsockopt at UDP " + text_of(group.address, packet::kRocePort));
+  }
+  if (!bind_to(fd, group, packet::kRocePort)) return cannot_bind(errno, group, packet::kRocePort);
+  if (!join(fd, group)) {
+    return system_error(errno, "join " + group.address.text(),
+                        "the interface may have no multicast (`ip link`), or the process is in "
+                        "too many groups (net.ipv4.igmp_max_memberships)");
+  }
+  return fd;
+}
 
 Result<Fd> open_receive_socket(const LocalAddress& local) {
   auto opened = open_udp(local);
   if (!opened) return opened;
   Fd fd = std::move(opened).value();
 
-  const bool v4 = local.address.is_v4();
-  // What we can't do without. rxe sends checksum 0 on IPv6.
-  const bool set_up = set(fd, SOL_SOCKET, SO_REUSEPORT, 1) &&
-                      (v4 ? set(fd, IPPROTO_IP, IP_RECVTOS, 1) && set(fd, IPPROTO_IP, IP_RECVTTL, 1)
-                          : set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1) &&
-                                set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1) &&
-                                set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1));
-  if (!set_up) {
+  if (!set(fd, SOL_SOCKET, SO_REUSEPORT, 1) || !set_up_receiving(fd, local)) {
     return system_error(errno, "setsockopt at UDP " + text_of(local.address, packet::kRocePort));
   }
-  // Faster or better informed with these, right without them.
-  (void)set(fd, IPPROTO_UDP, UDP_GRO, 1);
-  (void)set(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
-  (void)set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBuffer);
-
   if (!bind_to(fd, local, packet::kRocePort)) {
     return cannot_bind(errno, local, packet::kRocePort);
   }
@@ -110,6 +157,7 @@ Result<Fd> open_send_socket(const LocalAddress& local, std::uint16_t port) {
   if (!set_up) {
     return system_error(errno, "setsockopt at UDP " + text_of(local.address, port));
   }
+  if (local.interface != 0) (void)choose_multicast_interface(fd, local);
   (void)set(fd, SOL_SOCKET, SO_RCVBUF, 0);
   (void)set(fd, SOL_SOCKET, SO_SNDBUF, kSendBuffer);
 

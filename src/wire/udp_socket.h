@@ -14,6 +14,9 @@ namespace verbena::wire {
 /// the traffic class, hop limit, GRO segment size and number of drops with each datagram.
 [[nodiscard]] Result<Fd> open_receive_socket(const LocalAddress& local);
 
+/// Bound to (group, 4791) and a member of it on one interface. Everybody who is gets a copy.
+[[nodiscard]] Result<Fd> open_multicast_socket(const LocalAddress& group);
+
 /// Bound to (address, port) alone. Never fragments, so the IPv4 identification is known;
 /// whatever is sent to it is dropped by the kernel.
 [[nodiscard]] Result<Fd> open_send_socket(const LocalAddress& local, std::uint16_t port);

@@ -35,9 +35,11 @@ constexpr std::size_t kReceiveBytes = Receiver::kBuffers * Receiver::kBufferByte
 constexpr std::size_t kHandOverBytes = Receiver::kBufferBytes;
 static_assert(kReceiveBytes + kHandOverBytes + (1u << 20) <= UdpWire::kBufferBytes);
 
+constexpr Qpn kMulticast{Qpn::kMask};
+
 /// Every process has these; whoever gets the frame keeps it.
 bool is_everyones(Qpn qpn) {
-  constexpr Qpn kSmi{0}, kMulticast{Qpn::kMask};
+  constexpr Qpn kSmi{0};
   return qpn == kSmi || qpn == kMulticast;
 }
 
@@ -82,7 +84,7 @@ class UdpWire::Impl {
 
   Status open_address(const LocalAddress& local) {
     for (const auto& address : addresses_) {
-      if (address->socket.local.address != local.address) continue;
+      if (!address->group || address->socket.local.address != local.address) continue;
       const bool same = address->socket.local.interface == local.interface;
       if (same || !local.address.is_link_local()) return Ok{};
       return Error{EADDRINUSE, local.address.text() +
@@ -91,16 +93,11 @@ class UdpWire::Impl {
     }
     auto opened = open_receive_socket(local);
     if (!opened) return opened.error();
-    auto address = std::make_unique<Address>(ReceiveSocket{std::move(opened).value(), local, 0},
-                                             table_, slot_);
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.ptr = address.get();
-    if (::epoll_ctl(data_epoll_.get(), EPOLL_CTL_ADD, address->socket.fd.get(), &event) != 0) {
-      return system_error(errno, "epoll_ctl for UDP " + local.address.text());
-    }
+    auto address = std::make_unique<Address>(ReceiveSocket{std::move(opened).value(), local, 0});
+    if (auto watched = watch(*address); !watched) return watched;
     sockets_.add_address(local);
-    address->group.renew();
+    address->group.emplace(table_, slot_, local, address->socket.fd.get());
+    address->group->renew();
     addresses_.push_back(std::move(address));
     return Ok{};
   }
@@ -121,6 +118,26 @@ class UdpWire::Impl {
 
   void release_port(PortId id) {
     if (ports_.release(id)) attach_groups();
+  }
+
+  Status join(const LocalAddress& group) {
+    if (Address* joined = find_group(group)) {
+      ++joined->members;
+      return Ok{};
+    }
+    auto opened = open_multicast_socket(group);
+    if (!opened) return opened.error();
+    auto address = std::make_unique<Address>(ReceiveSocket{std::move(opened).value(), group, 0});
+    if (auto watched = watch(*address); !watched) return watched;
+    address->members = 1;
+    addresses_.push_back(std::move(address));
+    return Ok{};
+  }
+
+  void leave(const LocalAddress& group) {
+    Address* joined = find_group(group);
+    if (joined == nullptr || --joined->members > 0) return;
+    std::erase_if(addresses_, [&](const auto& a) { return a.get() == joined; });
   }
 
   std::size_t receive(DatagramSink& sink) {
@@ -150,11 +167,32 @@ class UdpWire::Impl {
 
  private:
   struct Address {
-    Address(ReceiveSocket s, SharedTable& table, std::uint32_t slot)
-        : socket{std::move(s)}, group{table, slot, socket.local, socket.fd.get()} {}
+    explicit Address(ReceiveSocket s) : socket{std::move(s)} {}
     ReceiveSocket socket;
-    ReuseportGroup group;
+    std::optional<ReuseportGroup> group;  // not of a multicast address: everybody gets a copy
+    unsigned members = 0;                 // of a multicast address
   };
+
+  Status watch(Address& address) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.ptr = &address;
+    if (::epoll_ctl(data_epoll_.get(), EPOLL_CTL_ADD, address.socket.fd.get(), &event) == 0) {
+      return Ok{};
+    }
+    return system_error(errno, "epoll_ctl for UDP " + address.socket.local.address.text());
+  }
+
+  Address* find_group(const LocalAddress& group) {
+    for (const auto& address : addresses_) {
+      const LocalAddress& local = address->socket.local;
+      if (address->members > 0 && local.address == group.address &&
+          local.interface == group.interface) {
+        return address.get();
+      }
+    }
+    return nullptr;
+  }
 
   /// Trains from the network: splits them and sorts the frames.
   class Arrivals final : public TrainSink {
@@ -228,11 +266,15 @@ class UdpWire::Impl {
   /// Delivers a frame of ours and drops a bad one; returns 0. Else the slot that owns it.
   std::uint32_t sort(const packet::Datagram& d, Address& address, DatagramSink& sink) {
     if (const auto probe = Probe::decode(d.bytes)) {
-      if (!address.group.learned(*probe)) ++counters_.foreign_probes;
+      if (!address.group || !address.group->learned(*probe)) ++counters_.foreign_probes;
       return 0;
     }
     const auto qpn = checked(d);
     if (!qpn) return 0;
+    if (!address.group && *qpn != kMulticast) {
+      ++counters_.malformed;  // IBA 9.6.1.2: what goes to a group goes to QPN 0xffffff
+      return 0;
+    }
     if (*qpn == packet::kGsiQpn) {
       const auto route = gsi_route(d, table_, slot_);
       if (route.owner != slot_) return route.owner;
@@ -270,7 +312,7 @@ class UdpWire::Impl {
     switch (peers_.hand_over(owner, frames)) {
       case Peers::HandOver::passed:
         counters_.handed_over += count;
-        address.group.misdirected(monotonic_now());
+        if (address.group) address.group->misdirected(monotonic_now());
         return;
       case Peers::HandOver::busy:
         counters_.handover_drops += count;
@@ -301,17 +343,21 @@ class UdpWire::Impl {
   }
 
   void renew_groups() {
-    for (const auto& address : addresses_) address->group.renew();
+    for (const auto& address : addresses_) {
+      if (address->group) address->group->renew();
+    }
   }
 
   void attach_groups() {
-    for (const auto& address : addresses_) address->group.attach();
+    for (const auto& address : addresses_) {
+      if (address->group) address->group->attach();
+    }
   }
 
   void leave() {
     for (const auto& address : addresses_) {
       address->socket.fd.reset();
-      address->group.left();
+      if (address->group) address->group->left();
     }
     table_.release(slot_, monotonic_now());
     close_all();
@@ -366,6 +412,14 @@ std::uint32_t UdpWire::slot() const { return impl_->slot_; }
 
 Status UdpWire::open_address(const IpAddress& address, unsigned interface) {
   return impl_->open_address({address, interface});
+}
+
+Status UdpWire::join(const IpAddress& group, unsigned interface) {
+  return impl_->join({group, interface});
+}
+
+void UdpWire::leave(const IpAddress& group, unsigned interface) {
+  impl_->leave({group, interface});
 }
 
 Result<std::uint16_t> UdpWire::source_port(const IpAddress& address, Qpn qpn) {

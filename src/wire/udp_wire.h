@@ -47,6 +47,11 @@ class UdpWire final : public packet::FrameSink {
   /// of a link-local address). EADDRINUSE with a message that says who has the port.
   Status open_address(const IpAddress& address, unsigned interface);
 
+  /// Starts to receive what is sent to (group, 4791) on this interface. Every process that joined
+  /// gets a copy. Counted: as many leave() undo it.
+  Status join(const IpAddress& group, unsigned interface);
+  void leave(const IpAddress& group, unsigned interface);
+
   /// The source port for a queue pair that sends from `address` (open_address() it first):
   /// 0xC000 … 0xFFFF, with a socket bound to it. Queue pairs share ports when there are many.
   Result<std::uint16_t> source_port(const IpAddress& address, Qpn qpn);

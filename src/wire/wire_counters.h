@@ -7,13 +7,14 @@ namespace verbena::wire {
 /// Monotonic since the wire was created.
 struct WireCounters {
   std::uint64_t frames_sent = 0;
-  std::uint64_t frames_received = 0;    // given to the sink, however they came
-  std::uint64_t send_errors = 0;        // frames the kernel refused
-  std::uint64_t icrc_errors = 0;        // dropped: damaged
-  std::uint64_t malformed = 0;          // dropped: shorter than a BTH and an ICRC
-  std::uint64_t socket_drops = 0;       // lost in front of us: receive buffer full (SO_RXQ_OVFL)
-  std::uint64_t handed_over = 0;        // reached us, belonged to another process, passed on
-  std::uint64_t handover_drops = 0;     // … and could not be passed on
+  std::uint64_t frames_received = 0;  // given to the sink, however they came
+  std::uint64_t send_errors = 0;      // frames the kernel refused
+  std::uint64_t icrc_errors = 0;      // dropped: damaged
+  std::uint64_t malformed = 0;        // dropped: shorter than a BTH and an ICRC; or to a multicast
+                                      // address, but not to the multicast QPN
+  std::uint64_t socket_drops = 0;     // lost in front of us: receive buffer full (SO_RXQ_OVFL)
+  std::uint64_t handed_over = 0;      // reached us, belonged to another process, passed on
+  std::uint64_t handover_drops = 0;   // … and could not be passed on
   std::uint64_t handover_received = 0;  // ours, passed on by another process
   std::uint64_t foreign_probes = 0;     // dropped: steering probe without our registry's nonce
 };

@@ -55,6 +55,23 @@ TEST(IpAddress, LinkLocalIsFe80Slash10) {
   EXPECT_FALSE(IpAddress::parse("169.254.0.1")->is_link_local());
 }
 
+TEST(IpAddress, MulticastIs224Slash4AndFf00Slash8) {
+  EXPECT_TRUE(IpAddress::parse("224.0.0.1")->is_multicast());
+  EXPECT_TRUE(IpAddress::parse("239.255.255.255")->is_multicast());
+  EXPECT_TRUE(IpAddress::parse("ff0e::1")->is_multicast());
+  EXPECT_FALSE(IpAddress::parse("240.0.0.1")->is_multicast());
+  EXPECT_FALSE(IpAddress::parse("fe80::1")->is_multicast());
+}
+
+TEST(IpAddress, AddressesOfOneLinkNeedAnInterface) {
+  EXPECT_TRUE(IpAddress::parse("fe80::1")->needs_interface());
+  EXPECT_TRUE(IpAddress::parse("ff01::1")->needs_interface());
+  EXPECT_TRUE(IpAddress::parse("ff12::1")->needs_interface());
+  EXPECT_FALSE(IpAddress::parse("ff0e::1")->needs_interface());
+  EXPECT_FALSE(IpAddress::parse("224.0.0.1")->needs_interface());
+  EXPECT_FALSE(IpAddress::parse("fd99::1")->needs_interface());
+}
+
 TEST(IpAddress, OrdersByBytes) {
   EXPECT_LT(*IpAddress::parse("10.0.0.1"), *IpAddress::parse("10.0.0.2"));
   EXPECT_LT(*IpAddress::parse("10.0.0.1"), *IpAddress::parse("fe80::1"));

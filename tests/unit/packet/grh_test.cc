@@ -95,5 +95,29 @@ TEST(Grh, OfIpv4Multicast) {
   EXPECT_EQ(sum_of(std::span{grh}.subspan(kIpv4Offset)), 0xffffu);
 }
 
+TEST(Grh, IsReadAsItWasWritten) {
+  const std::vector<std::uint8_t> bytes(124);
+  const Datagram v4 = datagram(IpAddress::v4({10, 77, 0, 3}), IpAddress::v4({239, 1, 2, 3}), bytes);
+  const auto four = read_grh(grh_of(v4));
+  ASSERT_TRUE(four.has_value());
+  EXPECT_EQ(four->source, v4.source);
+  EXPECT_EQ(four->destination, v4.destination);
+
+  Datagram v6 = datagram(*IpAddress::parse("fd99::1"), *IpAddress::parse("fd99::2"), bytes);
+  v6.traffic_class = 0xb9;
+  const auto six = read_grh(grh_of(v6));
+  ASSERT_TRUE(six.has_value());
+  EXPECT_EQ(six->source, v6.source);
+  EXPECT_EQ(six->destination, v6.destination);
+  EXPECT_EQ(six->traffic_class, 0xb9);
+}
+
+TEST(Grh, IsNotReadFromAnythingElse) {
+  EXPECT_FALSE(read_grh(Grh{}).has_value());
+  Grh damaged = grh_of(datagram(IpAddress::v4({10, 77, 0, 3}), IpAddress::v4({10, 77, 0, 2}), {}));
+  damaged[39] ^= 1;
+  EXPECT_FALSE(read_grh(damaged).has_value());
+}
+
 }  // namespace
 }  // namespace verbena::packet
