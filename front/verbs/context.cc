@@ -1,24 +1,25 @@
 #include "front/verbs/context.h"
 
 #include <fmt/format.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "front/preload/real.h"
+#include "front/verbs/ah.h"
 #include "front/verbs/comp_channel.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/device.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/mr.h"
+#include "front/verbs/mw.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
+#include "front/verbs/srq.h"
+#include "front/verbs/xrcd.h"
 #include "host/config.h"
 
 namespace verbena::front {
@@ -34,31 +35,32 @@ std::vector<Object*> snapshot(const std::unordered_set<Object*>& objects) {
 /// As the kernel does when a program goes: users before what they use. Failures are logged
 /// by nobody, since there is nobody left to act on them.
 void destroy_everything(Context& context) {
-  for (Qp* qp : snapshot(context.objects.qps)) static_cast<void>(destroy(qp));
+  for (Qp* qp : snapshot(context.objects.qps)) static_cast<void>(destroy(qp, Unacked::ignored));
+  for (Srq* s : snapshot(context.objects.srqs)) static_cast<void>(destroy(s, Unacked::ignored));
   for (Cq* cq : snapshot(context.objects.cqs)) static_cast<void>(destroy(cq, Unacked::ignored));
   for (CompChannel* c : snapshot(context.objects.channels)) static_cast<void>(destroy(c));
+  for (Mw* mw : snapshot(context.objects.mws)) static_cast<void>(destroy(mw));
+  for (Ah* ah : snapshot(context.objects.ahs)) static_cast<void>(destroy(ah));
+  for (Xrcd* x : snapshot(context.objects.xrcds)) static_cast<void>(destroy(x));
   for (Mr* mr : snapshot(context.objects.mrs)) static_cast<void>(destroy(mr));
   for (Pd* pd : snapshot(context.objects.pds)) static_cast<void>(destroy(pd));
 }
 
 }  // namespace
 
-Context::Context(ibv_device* of, host::Device info, int async)
-    : verbs_context{}, device{std::move(info)} {
+Context::Context(ibv_device* of, host::Device info, std::unique_ptr<host::EventChannel> async)
+    : verbs_context{}, device{std::move(info)}, events{std::move(async)} {
   set_operations(*this);
   sz = sizeof(verbs_context);
   context.device = of;
   context.cmd_fd = -1;
-  context.async_fd = async;
+  context.async_fd = events->fd();
   context.num_comp_vectors = 1;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&context.mutex, nullptr);
 }
 
-Context::~Context() {
-  close(context.async_fd);
-  pthread_mutex_destroy(&context.mutex);
-}
+Context::~Context() { pthread_mutex_destroy(&context.mutex); }
 
 Status check_port(const Context& context, std::uint32_t port) {
   if (port == 1) return Ok{};
@@ -89,12 +91,10 @@ VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
       const auto lock = lock_lists();
       info = ours->info;
     }
-    const int async = eventfd(0, EFD_CLOEXEC);
-    if (async < 0) {
-      const int code = errno;
-      return Error{code, fmt::format("{}: eventfd: {}", device->name, std::strerror(code))};
-    }
-    return &(new Context{device, std::move(info), async})->context;
+    const Result<host::EventChannel*> async = host::EventChannel::create();
+    if (!async) return async.error();
+    std::unique_ptr<host::EventChannel> events{*async};
+    return &(new Context{device, std::move(info), std::move(events)})->context;
   });
 }
 

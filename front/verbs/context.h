@@ -5,15 +5,21 @@
 #include <infiniband/verbs.h>
 
 #include <cstdint>
+#include <memory>
 #include <unordered_set>
 
 #include "base/result.h"
 #include "host/device.h"
+#include "host/event_channel.h"
 
 namespace verbena::front {
 
 struct Pd;
 struct Mr;
+struct Mw;
+struct Ah;
+struct Xrcd;
+struct Srq;
 struct CompChannel;
 struct Cq;
 struct Qp;
@@ -21,17 +27,22 @@ struct Qp;
 /// What a program made and hasn't destroyed; closing the device does it. Under lock_lists().
 struct Objects {
   std::unordered_set<Qp*> qps;
+  std::unordered_set<Srq*> srqs;
   std::unordered_set<Cq*> cqs;
   std::unordered_set<CompChannel*> channels;
+  std::unordered_set<Mw*> mws;
   std::unordered_set<Mr*> mrs;
+  std::unordered_set<Ah*> ahs;
+  std::unordered_set<Xrcd*> xrcds;
   std::unordered_set<Pd*> pds;
 };
 
 struct Context : verbs_context {
   const host::Device device;  // as it was when opened: GID indices must not move
+  const std::unique_ptr<host::EventChannel> events;
   Objects objects;
 
-  Context(ibv_device* of, host::Device info, int async);
+  Context(ibv_device* of, host::Device info, std::unique_ptr<host::EventChannel> async);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;

@@ -16,12 +16,6 @@ namespace verbena::front {
 
 namespace {
 
-void await_acknowledgements(Cq& cq, unsigned events) {
-  pthread_mutex_lock(&cq.mutex);
-  while (cq.comp_events_completed != events) pthread_cond_wait(&cq.cond, &cq.mutex);
-  pthread_mutex_unlock(&cq.mutex);
-}
-
 Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
                        int vector) {
   if (entries < 1 || static_cast<std::uint32_t>(entries) > engine::Limits::kMaxCompletions) {
@@ -42,8 +36,8 @@ Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_c
   Listed listed{context_of(context).objects.cqs, cq.get()};
   host::CompletionChannel* const events =
       channel != nullptr ? channel_of(channel).events.get() : nullptr;
-  const Result<host::CompletionQueue*> queue =
-      (*nic)->create_cq(static_cast<std::uint32_t>(entries), events, cq.get());
+  const Result<host::CompletionQueue*> queue = (*nic)->create_cq(
+      static_cast<std::uint32_t>(entries), events, {context_of(context).events.get(), cq.get()});
   if (!queue) return queue.error();
   cq->context = context;
   cq->channel = channel;
@@ -69,9 +63,10 @@ Status destroy(Cq* cq, Unacked unacked) {
     }
   }
   if (is_live(cq->nic)) {
-    if (cq->channel != nullptr) {
-      const unsigned taken = channel_of(cq->channel).events->forget(*cq->queue);
-      if (unacked == Unacked::awaited) await_acknowledgements(*cq, taken);
+    const auto taken = cq->nic->silence(*cq->queue);
+    if (unacked == Unacked::awaited) {
+      await_acknowledgements(*cq, cq->comp_events_completed, taken.completions);
+      await_acknowledgements(*cq, cq->async_events_completed, taken.asynchronous);
     }
     if (Status s = cq->nic->destroy_cq(cq->queue); !s) return s;
   }
@@ -111,8 +106,17 @@ VERBENA_EXPORT void ibv_ack_cq_events(ibv_cq* cq, unsigned nevents) {
     real::call<"ibv_ack_cq_events", "IBVERBS_1.1">(ibv_ack_cq_events, cq, nevents);
     return;
   }
-  pthread_mutex_lock(&cq->mutex);
-  cq->comp_events_completed += nevents;
-  pthread_cond_signal(&cq->cond);
-  pthread_mutex_unlock(&cq->mutex);
+  acknowledge(*cq, cq->comp_events_completed, nevents);
+}
+
+VERBENA_EXPORT int ibv_resize_cq(ibv_cq* cq, int cqe) {
+  if (!is_ours(cq)) return real::call<"ibv_resize_cq", "IBVERBS_1.1">(ibv_resize_cq, cq, cqe);
+  return guarded_status("ibv_resize_cq", [&]() -> Status {
+    const Cq& ours = cq_of(cq);
+    if (!is_live(ours.nic)) return inherited("the completion queue");
+    if (cqe < 1) return Error{EINVAL, fmt::format("cqe {}: must be at least 1", cqe)};
+    if (Status s = ours.nic->resize_cq(*ours.queue, static_cast<std::uint32_t>(cqe)); !s) return s;
+    cq->cqe = cqe;
+    return Ok{};
+  });
 }

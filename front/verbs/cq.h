@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/result.h"
+#include "front/verbs/acknowledge.h"
 #include "host/nic.h"
 
 namespace verbena::front {
@@ -15,9 +16,6 @@ struct Cq : ibv_cq {
 
 /// Only of a queue of ours.
 [[nodiscard]] inline Cq& cq_of(ibv_cq* cq) { return static_cast<Cq&>(*cq); }
-
-/// What destroying does about events that the program took and hasn't acknowledged.
-enum class Unacked { awaited, ignored };
 
 /// EBUSY while a queue pair uses it.
 Status destroy(Cq* cq, Unacked unacked);

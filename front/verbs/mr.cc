@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
@@ -17,16 +18,15 @@ namespace verbena::front {
 namespace {
 
 constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-constexpr unsigned kNotYet =
-    IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+                                IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
+constexpr unsigned kNotYet = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
 constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-/// What the kernel checks of a registration before it looks at the memory.
-Status check(const void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+Status check_access(unsigned access) {
   if (const unsigned bits = access & kNotYet; bits != 0) {
-    return Error{EOPNOTSUPP, fmt::format("access {:#x}: {:#x} (memory windows, zero-based, "
-                                         "on-demand) is not supported yet",
+    return Error{EOPNOTSUPP, fmt::format("access {:#x}: {:#x} (on-demand paging, huge pages) is "
+                                         "not supported yet",
                                          access, bits)};
   }
   if (const unsigned bits = access & ~(kSupported | unsigned{IBV_ACCESS_OPTIONAL_RANGE});
@@ -38,6 +38,12 @@ Status check(const void* address, std::size_t length, std::uint64_t iova, unsign
                                      "IBV_ACCESS_LOCAL_WRITE too",
                                      access)};
   }
+  return Ok{};
+}
+
+/// What the kernel checks of a registration before it looks at the memory.
+Status check(const void* address, std::size_t length, std::uint64_t iova, unsigned access) {
+  if (Status s = check_access(access); !s) return s;
   if (length == 0) return Error{EINVAL, "length 0"};
   constexpr std::uint64_t kPageOffset = 0xfff;
   if (((reinterpret_cast<std::uintptr_t>(address) ^ iova) & kPageOffset) != 0) {
@@ -69,6 +75,51 @@ Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length,
   mr->key = region->key;
   listed.keep();
   return mr.release();
+}
+
+/// What a failed change leaves behind, as the return values of ibv_rereg_mr() tell it. The
+/// registration stands as it was in either case.
+struct Rereg {
+  int code = 0;
+  Status why = Ok{};
+};
+
+Rereg reregister(Mr& mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
+  const auto has = [&](int bit) { return (flags & bit) != 0; };
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
+    return {IBV_REREG_MR_ERR_INPUT, Error{EINVAL, fmt::format("flags {:#x}", flags)}};
+  }
+  if (has(IBV_REREG_MR_CHANGE_TRANSLATION) && (length == 0 || address == nullptr)) {
+    return {IBV_REREG_MR_ERR_INPUT, Error{EINVAL, "a new translation needs addr and length"}};
+  }
+  if (has(IBV_REREG_MR_CHANGE_PD) && (pd == nullptr || pd->context != mr.context)) {
+    return {IBV_REREG_MR_ERR_INPUT, Error{EINVAL, "pd must be a domain of the same context"}};
+  }
+  if (has(IBV_REREG_MR_CHANGE_ACCESS)) {
+    if (Status s = check_access(static_cast<unsigned>(access)); !s) {
+      return {IBV_REREG_MR_ERR_INPUT, s};
+    }
+  }
+  if (!is_live(mr.nic)) return {IBV_REREG_MR_ERR_INPUT, inherited("the memory region")};
+
+  std::optional<engine::PdId> new_pd;
+  std::optional<engine::Segment> new_memory;
+  std::optional<unsigned> new_access;
+  if (has(IBV_REREG_MR_CHANGE_PD)) new_pd = pd_of(pd).id;
+  if (has(IBV_REREG_MR_CHANGE_TRANSLATION)) {
+    new_memory = engine::Segment{reinterpret_cast<std::uintptr_t>(address), length};
+  }
+  if (has(IBV_REREG_MR_CHANGE_ACCESS)) new_access = static_cast<unsigned>(access) & kSupported;
+  const auto region = mr.nic->reregister_memory(mr.key, new_pd, new_memory, new_access);
+  if (!region) return {IBV_REREG_MR_ERR_CMD, region.error()};
+  if (new_pd) mr.pd = pd;
+  if (new_memory) {
+    mr.addr = address;
+    mr.length = length;
+  }
+  mr.key = region->key;
+  mr.handle = mr.lkey = mr.rkey = region->key.value();
+  return {};
 }
 
 }  // namespace
@@ -127,4 +178,19 @@ VERBENA_EXPORT ibv_mr* ibv_reg_mr_iova2(ibv_pd* pd, void* addr, std::size_t leng
 VERBENA_EXPORT int ibv_dereg_mr(ibv_mr* mr) {
   if (!is_ours(mr)) return real::call<"ibv_dereg_mr", "IBVERBS_1.1">(ibv_dereg_mr, mr);
   return guarded_status("ibv_dereg_mr", [&] { return destroy(static_cast<Mr*>(mr)); });
+}
+
+VERBENA_EXPORT int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* addr, std::size_t length,
+                                int access) {
+  if (!is_ours(mr)) {
+    return real::call<"ibv_rereg_mr", "IBVERBS_1.1">(ibv_rereg_mr, mr, flags, pd, addr, length,
+                                                     access);
+  }
+  int code = IBV_REREG_MR_ERR_CMD;
+  guarded_status("ibv_rereg_mr", [&]() -> Status {
+    const Rereg done = reregister(static_cast<Mr&>(*mr), flags, pd, addr, length, access);
+    code = done.code;
+    return done.why;
+  });
+  return code;
 }

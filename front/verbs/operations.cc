@@ -8,7 +8,11 @@
 
 #include "front/verbs/context.h"
 #include "front/verbs/data_path.h"
+#include "front/verbs/mw.h"
+#include "front/verbs/qp.h"
 #include "front/verbs/query.h"
+#include "front/verbs/srq.h"
+#include "front/verbs/xrcd.h"
 #include "host/log.h"
 
 namespace verbena::front {
@@ -28,14 +32,6 @@ extern "C" void* missing_verb() {
             known && caller.dli_fname != nullptr ? caller.dli_fname : "?");
   errno = EOPNOTSUPP;
   return nullptr;
-}
-
-int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
-int dealloc_mw(ibv_mw*) { return EOPNOTSUPP; }
-int close_xrcd(ibv_xrcd*) { return EOPNOTSUPP; }
-int post_srq_recv(ibv_srq*, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
-  if (bad_wr != nullptr) *bad_wr = wr;
-  return EOPNOTSUPP;
 }
 
 using AnyFunction = void* (*)();
@@ -60,7 +56,7 @@ void set_operations(verbs_context& context) {
   ibv_context_ops& ops = context.context.ops;
   ops = std::bit_cast<ibv_context_ops>(table);
 
-  ops.alloc_mw = nullptr;  // inlined code knows what NULL means here, and in no other place
+  ops.alloc_mw = alloc_mw;
   ops.bind_mw = bind_mw;
   ops.dealloc_mw = dealloc_mw;
   ops.poll_cq = poll_cq;
@@ -72,7 +68,11 @@ void set_operations(verbs_context& context) {
   // Whatever stays NULL in the extended part is EOPNOTSUPP to the program.
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
-  context.close_xrcd = close_xrcd;  // called unchecked
+  context.create_qp_ex = create_qp_ex;
+  context.create_srq_ex = create_srq_ex;
+  context.get_srq_num = get_srq_num;
+  context.open_xrcd = open_xrcd;
+  context.close_xrcd = close_xrcd;
   context.priv =
       reinterpret_cast<verbs_ex_private*>(const_cast<AnyFunction*>(missing_verbs().data()));
 }

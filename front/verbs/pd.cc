@@ -1,5 +1,7 @@
 #include "front/verbs/pd.h"
 
+#include <fmt/format.h>
+
 #include <memory>
 
 #include "front/preload/real.h"
@@ -12,6 +14,12 @@
 namespace verbena::front {
 
 Status destroy(Pd* pd) {
+  {
+    const auto lock = lock_lists();
+    if (pd->address_handles > 0) {
+      return Error{EBUSY, fmt::format("{} address handles are still in it", pd->address_handles)};
+    }
+  }
   if (is_live(pd->nic)) {
     if (Status s = pd->nic->dealloc_pd(pd->id); !s) return s;
   }

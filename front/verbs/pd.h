@@ -10,6 +10,7 @@ namespace verbena::front {
 struct Pd : ibv_pd {
   host::Nic* nic = nullptr;
   engine::PdId id{};
+  unsigned address_handles = 0;  // under lock_lists()
 };
 
 /// Only of a domain of ours.

@@ -52,7 +52,15 @@ ibv_wc convert(const engine::Completion& c) {
   wc.byte_len = c.byte_count;
   if (c.has_immediate) {
     std::memcpy(&wc.imm_data, c.immediate.data(), c.immediate.size());
-    wc.wc_flags = IBV_WC_WITH_IMM;
+    wc.wc_flags |= IBV_WC_WITH_IMM;
+  }
+  if (c.has_invalidated) {
+    wc.invalidated_rkey = c.invalidated.value();
+    wc.wc_flags |= IBV_WC_WITH_INV;
+  }
+  if (c.has_grh) {
+    wc.wc_flags |= IBV_WC_GRH;
+    wc.src_qp = c.source_qpn.value();
   }
   wc.qp_num = c.qpn.value();
   return wc;

@@ -2,10 +2,13 @@
 #include <optional>
 #include <span>
 
+#include "front/verbs/ah.h"
 #include "front/verbs/data_path.h"
+#include "front/verbs/mw.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/room.h"
+#include "front/verbs/srq.h"
 #include "host/log.h"
 
 namespace verbena::front {
@@ -26,7 +29,7 @@ std::optional<std::span<const engine::Sge>> convert(const ibv_sge* list, int cou
   return sges;
 }
 
-/// nullopt: not an operation of an RC queue pair, or not yet.
+/// nullopt: an operation that no queue pair of ours has.
 std::optional<engine::SendKind> convert(ibv_wr_opcode opcode) {
   switch (opcode) {
     case IBV_WR_SEND:
@@ -39,6 +42,16 @@ std::optional<engine::SendKind> convert(ibv_wr_opcode opcode) {
       return engine::SendKind::write_immediate;
     case IBV_WR_RDMA_READ:
       return engine::SendKind::read;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return engine::SendKind::compare_swap;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return engine::SendKind::fetch_add;
+    case IBV_WR_SEND_WITH_INV:
+      return engine::SendKind::send_invalidate;
+    case IBV_WR_LOCAL_INV:
+      return engine::SendKind::local_invalidate;
+    case IBV_WR_BIND_MW:
+      return engine::SendKind::bind_window;
     default:
       return std::nullopt;
   }
@@ -67,72 +80,115 @@ int code_of(engine::PostResult result) {
 }
 
 /// A full queue is how some programs pace themselves; the rest is somebody's mistake.
-void explain(const char* call, const ibv_qp& qp, std::uint64_t wr_id, engine::PostResult result) {
+void explain(const char* call, const char* object, std::uint32_t number, std::uint64_t wr_id,
+             engine::PostResult result) {
+  const char* why = "";
+  auto level = host::LogLevel::warn;
   switch (result) {
     case engine::PostResult::posted:
       return;
     case engine::PostResult::queue_full:
-      host::log(host::LogLevel::debug, "{}: qp {:#x}: wr_id {:#x}: the queue is full", call,
-                qp.qp_num, wr_id);
-      return;
+      level = host::LogLevel::debug;
+      why = "the queue is full";
+      break;
     case engine::PostResult::bad_state:
-      host::log(host::LogLevel::warn, "{}: qp {:#x}: wr_id {:#x}: not in a state that takes it",
-                call, qp.qp_num, wr_id);
-      return;
+      why = "not in a state that takes it";
+      break;
     case engine::PostResult::unsupported:
-      host::log(host::LogLevel::warn, "{}: qp {:#x}: wr_id {:#x}: not an operation of its type",
-                call, qp.qp_num, wr_id);
-      return;
+      why = "not an operation of its type";
+      break;
     case engine::PostResult::bad_request:
-      host::log(host::LogLevel::warn,
-                "{}: qp {:#x}: wr_id {:#x}: more scatter/gather entries, more inline data or a "
-                "longer message than the queue pair takes",
-                call, qp.qp_num, wr_id);
-      return;
+      why =
+          "more scatter/gather entries, more inline data, a longer or shorter message than it "
+          "takes; an address handle or a memory window that is missing or of another device; or "
+          "a queue pair that receives from a shared queue";
+      break;
   }
+  host::log(level, "{}: {} {:#x}: wr_id {:#x}: {}", call, object, number, wr_id, why);
+}
+
+engine::WindowBinding binding_of(const ibv_send_wr& wr) {
+  const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
+  return {.window = mw_of(wr.bind_mw.mw).key,
+          .new_key = Key{wr.bind_mw.rkey},
+          .region = info.mr != nullptr ? Key{info.mr->rkey} : Key{},
+          .address = info.addr,
+          .length = info.length,
+          .access = info.mw_access_flags};
+}
+
+/// What only some kinds of requests have. False: an object that it needs isn't there.
+bool add_details(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& r) {
+  switch (r.kind) {
+    case engine::SendKind::compare_swap:
+    case engine::SendKind::fetch_add:
+      r.rkey = Key{wr.wr.atomic.rkey};
+      r.atomic = r.kind == engine::SendKind::compare_swap
+                     ? engine::AtomicOperands{wr.wr.atomic.compare_add, wr.wr.atomic.swap}
+                     : engine::AtomicOperands{0, wr.wr.atomic.compare_add};
+      break;
+    case engine::SendKind::send_invalidate:
+    case engine::SendKind::local_invalidate:
+      r.invalidate = Key{wr.invalidate_rkey};
+      break;
+    case engine::SendKind::bind_window:
+      if (wr.bind_mw.mw == nullptr) return false;
+      r.binding = binding_of(wr);
+      break;
+    default:
+      break;
+  }
+  if (qp.qp_type == IBV_QPT_UD) {
+    if (wr.wr.ud.ah == nullptr) return false;
+    r.destination = {ah_of(wr.wr.ud.ah).flow, Qpn{wr.wr.ud.remote_qpn}, wr.wr.ud.remote_qkey};
+  }
+  r.xrc_srq = qp.qp_type == IBV_QPT_XRC_SEND ? wr.qp_type.xrc.remote_srqn : 0;
+  return true;
 }
 
 int send_one(const Qp& qp, const ibv_send_wr& wr) {
   const std::optional<engine::SendKind> kind = convert(wr.opcode);
   if (!kind) {
     host::log(host::LogLevel::warn,
-              "ibv_post_send: qp {:#x}: wr_id {:#x}: opcode {} is not supported yet", qp.qp_num,
+              "ibv_post_send: qp {:#x}: wr_id {:#x}: opcode {} is not supported", qp.qp_num,
               wr.wr_id, int{wr.opcode});
     return EOPNOTSUPP;
   }
   Sges room;
   auto result = engine::PostResult::bad_request;
   if (const auto sges = convert(wr.sg_list, wr.num_sge, room)) {
-    result = qp.nic->post_send(*qp.pair, {.wr_id = wr.wr_id,
-                                          .kind = *kind,
-                                          .signaled = (wr.send_flags & IBV_SEND_SIGNALED) != 0,
-                                          .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
-                                          .fence = (wr.send_flags & IBV_SEND_FENCE) != 0,
-                                          .inlined = (wr.send_flags & IBV_SEND_INLINE) != 0,
-                                          .immediate = immediate_of(wr),
-                                          .remote_address = wr.wr.rdma.remote_addr,
-                                          .rkey = Key{wr.wr.rdma.rkey},
-                                          .sges = *sges});
+    engine::SendRequest r{.wr_id = wr.wr_id,
+                          .kind = *kind,
+                          .signaled = (wr.send_flags & IBV_SEND_SIGNALED) != 0,
+                          .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
+                          .fence = (wr.send_flags & IBV_SEND_FENCE) != 0,
+                          .inlined = (wr.send_flags & IBV_SEND_INLINE) != 0,
+                          .immediate = immediate_of(wr),
+                          .remote_address = wr.wr.rdma.remote_addr,
+                          .rkey = Key{wr.wr.rdma.rkey},
+                          .sges = *sges};
+    if (add_details(qp, wr, r)) result = qp.nic->post_send(*qp.queues, r);
   }
-  if (result != engine::PostResult::posted) explain("ibv_post_send", qp, wr.wr_id, result);
+  if (result != engine::PostResult::posted) {
+    explain("ibv_post_send", "qp", qp.qp_num, wr.wr_id, result);
+  }
   return code_of(result);
 }
 
-int receive_one(const Qp& qp, const ibv_recv_wr& wr) {
+/// `queue` is a queue pair's or a shared one.
+template <typename Queue>
+engine::PostResult receive_one(host::Nic& nic, Queue& queue, const ibv_recv_wr& wr) {
   Sges room;
-  auto result = engine::PostResult::bad_request;
-  if (const auto sges = convert(wr.sg_list, wr.num_sge, room)) {
-    result = qp.nic->post_receive(*qp.pair, {.wr_id = wr.wr_id, .sges = *sges});
-  }
-  if (result != engine::PostResult::posted) explain("ibv_post_recv", qp, wr.wr_id, result);
-  return code_of(result);
+  const auto sges = convert(wr.sg_list, wr.num_sge, room);
+  if (!sges) return engine::PostResult::bad_request;
+  return nic.post_receive(queue, {.wr_id = wr.wr_id, .sges = *sges});
 }
 
 /// Posts a list up to the first request that is refused.
 template <typename Wr, typename Post>
-int post_list(const Qp& qp, Wr* wr, Wr** bad_wr, Post post) {
+int post_list(Wr* wr, Wr** bad_wr, Post post) {
   for (; wr != nullptr; wr = wr->next) {
-    if (const int code = post(qp, *wr); code != 0) {
+    if (const int code = post(*wr); code != 0) {
       if (bad_wr != nullptr) *bad_wr = wr;
       return code;
     }
@@ -146,12 +202,22 @@ int refuse_inherited(Wr* wr, Wr** bad_wr) {
   return EINVAL;
 }
 
+template <typename Queue>
+int receive_list(host::Nic& nic, Queue& queue, const char* call, const char* object,
+                 std::uint32_t number, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) {
+  return post_list(wr, bad_wr, [&](const ibv_recv_wr& one) {
+    const engine::PostResult result = receive_one(nic, queue, one);
+    if (result != engine::PostResult::posted) explain(call, object, number, one.wr_id, result);
+    return code_of(result);
+  });
+}
+
 }  // namespace
 
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   const Qp& qp = qp_of(ibqp);
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
-  const int code = post_list(qp, wr, bad_wr, send_one);
+  const int code = post_list(wr, bad_wr, [&](const ibv_send_wr& one) { return send_one(qp, one); });
   qp.nic->kick();
   return code;
 }
@@ -159,7 +225,13 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
 int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   const Qp& qp = qp_of(ibqp);
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
-  return post_list(qp, wr, bad_wr, receive_one);
+  return receive_list(*qp.nic, *qp.queues, "ibv_post_recv", "qp", qp.qp_num, wr, bad_wr);
+}
+
+int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
+  const Srq& srq = srq_of(ibsrq);
+  if (!is_live(srq.nic)) return refuse_inherited(wr, bad_wr);
+  return receive_list(*srq.nic, *srq.queue, "ibv_post_srq_recv", "srq", srq.handle, wr, bad_wr);
 }
 
 }  // namespace verbena::front

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "front/preload/real.h"
@@ -14,6 +15,8 @@
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/qp_attributes.h"
+#include "front/verbs/srq.h"
+#include "front/verbs/xrcd.h"
 
 namespace verbena::front {
 
@@ -44,20 +47,71 @@ Status check_limit(std::string_view what, std::uint32_t asked, std::uint32_t lim
   return Error{EINVAL, fmt::format("{} {} exceeds the device's {}", what, asked, limit)};
 }
 
-Status check(const ibv_pd* pd, const ibv_qp_init_attr& attr) {
-  if (attr.qp_type != IBV_QPT_RC) {
-    return Error{EOPNOTSUPP, fmt::format("queue pair type {} ({}) is not supported yet: RC is",
-                                         name_of(attr.qp_type), int{attr.qp_type})};
+std::optional<engine::QpType> convert(ibv_qp_type type) {
+  switch (type) {
+    case IBV_QPT_RC:
+      return engine::QpType::rc;
+    case IBV_QPT_UC:
+      return engine::QpType::uc;
+    case IBV_QPT_UD:
+      return engine::QpType::ud;
+    case IBV_QPT_XRC_SEND:
+      return engine::QpType::xrc_send;
+    case IBV_QPT_XRC_RECV:
+      return engine::QpType::xrc_receive;
+    default:
+      return std::nullopt;
   }
-  if (attr.srq != nullptr) return Error{EOPNOTSUPP, "shared receive queues: not supported yet"};
-  if (attr.send_cq == nullptr || attr.recv_cq == nullptr) {
+}
+
+/// Which of the things that a queue pair may have its type has.
+struct Parts {
+  bool sends;
+  bool receives;
+};
+
+Parts parts_of(engine::QpType type) {
+  return {.sends = type != engine::QpType::xrc_receive,
+          .receives = type != engine::QpType::xrc_send && type != engine::QpType::xrc_receive};
+}
+
+Status check_mask(const ibv_qp_init_attr_ex& attr) {
+  constexpr std::uint32_t kKnown =
+      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  if (const std::uint32_t bits = attr.comp_mask & ~kKnown; bits != 0) {
+    return Error{EOPNOTSUPP, fmt::format("comp_mask {:#x}: {:#x} is not supported yet; PD and XRCD "
+                                         "are",
+                                         attr.comp_mask, bits)};
+  }
+  if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr.create_flags != 0) {
+    return Error{EOPNOTSUPP,
+                 fmt::format("create_flags {:#x}: none is supported", attr.create_flags)};
+  }
+  const std::uint32_t domain =
+      attr.qp_type == IBV_QPT_XRC_RECV ? IBV_QP_INIT_ATTR_XRCD : IBV_QP_INIT_ATTR_PD;
+  if ((attr.comp_mask & domain) == 0) {
+    return Error{EINVAL, fmt::format("comp_mask {:#x}: a queue pair of type {} needs {:#x}",
+                                     attr.comp_mask, name_of(attr.qp_type), domain)};
+  }
+  return Ok{};
+}
+
+Status check_queues(const ibv_context* context, const ibv_qp_init_attr_ex& attr, Parts parts) {
+  if ((parts.sends && attr.send_cq == nullptr) || (parts.receives && attr.recv_cq == nullptr)) {
     return Error{EINVAL, "needs a send_cq and a recv_cq"};
   }
-  if (attr.send_cq->context != pd->context || attr.recv_cq->context != pd->context) {
-    return Error{EINVAL, "a completion queue belongs to another context than the domain"};
+  const bool strange = (parts.sends && attr.send_cq->context != context) ||
+                       (parts.receives && attr.recv_cq->context != context) ||
+                       (parts.receives && attr.srq != nullptr && attr.srq->context != context);
+  if (strange) return Error{EINVAL, "a queue belongs to another context than the domain"};
+  if (attr.srq != nullptr && srq_of(attr.srq).xrc_cq != nullptr) {
+    return Error{EINVAL, "the shared receive queue is one for XRC, which requests name"};
   }
+  return Ok{};
+}
+
+Status check_limits(const ibv_qp_cap& cap) {
   using engine::Limits;
-  const ibv_qp_cap& cap = attr.cap;
   for (const Status& s :
        {check_limit("max_send_wr", cap.max_send_wr, Limits::kMaxQueueDepth),
         check_limit("max_recv_wr", cap.max_recv_wr, Limits::kMaxQueueDepth),
@@ -69,80 +123,143 @@ Status check(const ibv_pd* pd, const ibv_qp_init_attr& attr) {
   return Ok{};
 }
 
-Result<ibv_qp*> create(ibv_pd* ibpd, ibv_qp_init_attr& attr) {
-  const Pd& pd = pd_of(ibpd);
-  if (const Status s = check(ibpd, attr); !s) return s.error();
-  Cq& send_cq = cq_of(attr.send_cq);
-  Cq& receive_cq = cq_of(attr.recv_cq);
-  if (!is_live(pd.nic)) return inherited("the protection domain");
-  if (!is_live(send_cq.nic) || !is_live(receive_cq.nic)) return inherited("a completion queue");
+engine::CompletionQueue* ring_of(Cq* cq) { return cq != nullptr ? &cq->queue->ring : nullptr; }
 
+/// What was made is told in `attr.cap`.
+Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  const auto type = convert(attr.qp_type);
+  if (!type) {
+    return Error{EOPNOTSUPP, fmt::format("queue pair type {} ({}) is not supported: RC, UC, UD and "
+                                         "XRC are",
+                                         name_of(attr.qp_type), int{attr.qp_type})};
+  }
+  const Parts parts = parts_of(*type);
+  if (const Status s = check_mask(attr); !s) return s.error();
+  if (const Status s = check_queues(context, attr, parts); !s) return s.error();
+  if (const Status s = check_limits(attr.cap); !s) return s.error();
+  const bool xrc_receive = *type == engine::QpType::xrc_receive;
+  const Pd* pd = xrc_receive ? nullptr : &pd_of(attr.pd);
+  const Xrcd* xrcd = xrc_receive ? &xrcd_of(attr.xrcd) : nullptr;
+  Cq* const send_cq = parts.sends ? &cq_of(attr.send_cq) : nullptr;
+  Cq* const receive_cq = parts.receives ? &cq_of(attr.recv_cq) : nullptr;
+  const Srq* srq = parts.receives && attr.srq != nullptr ? &srq_of(attr.srq) : nullptr;
+  host::Nic* const nic = pd != nullptr ? pd->nic : xrcd->nic;
+  if (!is_live(nic)) return inherited("the domain");
+  if ((send_cq != nullptr && !is_live(send_cq->nic)) ||
+      (receive_cq != nullptr && !is_live(receive_cq->nic))) {
+    return inherited("a completion queue");
+  }
+  if (srq != nullptr && !is_live(srq->nic)) return inherited("the shared receive queue");
+
+  const bool own_receives = parts.receives && srq == nullptr;
   auto qp = std::make_unique<Qp>();
-  Listed listed{context_of(ibpd->context).objects.qps, qp.get()};
-  const Result<engine::QueuePair*> pair =
-      pd.nic->create_qp({.pd = pd.id,
-                         .send_cq = &send_cq.queue->ring,
-                         .receive_cq = &receive_cq.queue->ring,
-                         .max_send = attr.cap.max_send_wr,
-                         .max_receive = attr.cap.max_recv_wr,
-                         .max_send_sge = attr.cap.max_send_sge,
-                         .max_receive_sge = attr.cap.max_recv_sge,
-                         .max_inline = attr.cap.max_inline_data,
-                         .signal_all = attr.sq_sig_all != 0});
-  if (!pair) return pair.error();
-  attr.cap = {.max_send_wr = (*pair)->sq.depth(),
-              .max_recv_wr = (*pair)->rq.depth(),
-              .max_send_sge = (*pair)->sq.max_sge(),
-              .max_recv_sge = (*pair)->rq.max_sge(),
-              .max_inline_data = (*pair)->sq.max_inline()};
-  qp->context = ibpd->context;
+  Listed listed{context_of(context).objects.qps, qp.get()};
+  const Result<host::QueuePair*> queues =
+      nic->create_qp({.pd = pd != nullptr ? pd->id : engine::PdId{},
+                      .send_cq = ring_of(send_cq),
+                      .receive_cq = ring_of(receive_cq),
+                      .max_send = parts.sends ? attr.cap.max_send_wr : 0,
+                      .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
+                      .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
+                      .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
+                      .max_inline = parts.sends ? attr.cap.max_inline_data : 0,
+                      .signal_all = attr.sq_sig_all != 0,
+                      .type = *type,
+                      .srq = srq != nullptr ? srq->queue->queue : nullptr,
+                      .xrcd = xrcd != nullptr ? xrcd->id : engine::XrcdId{}},
+                     {context_of(context).events.get(), qp.get()});
+  if (!queues) return queues.error();
+  const engine::QueuePair& pair = *(*queues)->pair;
+  attr.cap = {.max_send_wr = pair.sq.depth(),
+              .max_recv_wr = pair.rq.depth(),
+              .max_send_sge = pair.sq.max_sge(),
+              .max_recv_sge = pair.rq.max_sge(),
+              .max_inline_data = pair.sq.max_inline()};
+  qp->context = context;
   qp->qp_context = attr.qp_context;
-  qp->pd = ibpd;
-  qp->send_cq = attr.send_cq;
-  qp->recv_cq = attr.recv_cq;
-  qp->qp_num = (*pair)->qpn.value();
+  qp->pd = pd != nullptr ? attr.pd : nullptr;
+  qp->send_cq = send_cq;
+  qp->recv_cq = receive_cq;
+  qp->srq = srq != nullptr ? attr.srq : nullptr;
+  qp->qp_num = pair.qpn.value();
   qp->handle = qp->qp_num;
   qp->state = IBV_QPS_RESET;
   qp->qp_type = attr.qp_type;
   pthread_mutex_init(&qp->mutex, nullptr);
   pthread_cond_init(&qp->cond, nullptr);
-  qp->nic = pd.nic;
-  qp->pair = *pair;
+  qp->nic = nic;
+  qp->queues = *queues;
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
   listed.keep();
   const auto lock = lock_lists();
-  ++send_cq.users;
-  ++receive_cq.users;
+  if (send_cq != nullptr) ++send_cq->users;
+  if (receive_cq != nullptr) ++receive_cq->users;
   return qp.release();
 }
 
-/// The error with the queue pair's number in front, unless it has it.
-Status of_qp(std::uint32_t qpn, Status status) {
-  if (status || status.error().message.starts_with("qp ")) return status;
-  return Error{status.error().code, fmt::format("qp {:#x}: {}", qpn, status.error().message)};
+/// The classic struct is the beginning of the extended one.
+Result<ibv_qp*> create(ibv_pd* pd, ibv_qp_init_attr& attr) {
+  ibv_qp_init_attr_ex extended{};
+  extended.qp_context = attr.qp_context;
+  extended.send_cq = attr.send_cq;
+  extended.recv_cq = attr.recv_cq;
+  extended.srq = attr.srq;
+  extended.cap = attr.cap;
+  extended.qp_type = attr.qp_type;
+  extended.sq_sig_all = attr.sq_sig_all;
+  extended.comp_mask = IBV_QP_INIT_ATTR_PD;
+  extended.pd = pd;
+  Result<ibv_qp*> qp = create(pd->context, extended);
+  if (qp) attr.cap = extended.cap;
+  return qp;
+}
+
+/// Programs set the attributes of both halves on each half of an XRC connection. The kernel
+/// overlooks those that a half doesn't have.
+unsigned relevant(ibv_qp_type type, unsigned mask) {
+  switch (type) {
+    case IBV_QPT_XRC_SEND:
+      return mask & ~unsigned{IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER};
+    case IBV_QPT_XRC_RECV:
+      return mask & ~unsigned{IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY};
+    default:
+      return mask;
+  }
 }
 
 Status modify(Qp& qp, const ibv_qp_attr& attr, unsigned mask) {
   if (!is_live(qp.nic)) return inherited("the queue pair");
+  mask = relevant(qp.qp_type, mask);
   const Context& context = context_of(qp.context);
   const Result<engine::QpAttributes> to = attributes_from_c(context, attr, mask);
   if (!to) return to.error();
-  if (Status s = qp.nic->modify_qp(*qp.pair, context.device, *to, mask); !s) return s;
+  if (Status s = qp.nic->modify_qp(*qp.queues, context.device, *to, mask); !s) return s;
   if ((mask & IBV_QP_STATE) != 0) qp.state = attr.qp_state;
   return Ok{};
 }
 
 }  // namespace
 
-Status destroy(Qp* qp) {
+Status of_qp(std::uint32_t qpn, Status status) {
+  if (status || status.error().message.starts_with("qp ")) return status;
+  return Error{status.error().code, fmt::format("qp {:#x}: {}", qpn, status.error().message)};
+}
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
+  return guarded("ibv_create_qp_ex", [&] { return create(context, *attr); });
+}
+
+Status destroy(Qp* qp, Unacked unacked) {
   if (is_live(qp->nic)) {
-    if (Status s = qp->nic->destroy_qp(qp->pair); !s) return s;
+    const Result<unsigned> taken = qp->nic->destroy_qp(qp->queues);
+    if (!taken) return taken.error();
+    if (unacked == Unacked::awaited) await_acknowledgements(*qp, qp->events_completed, *taken);
   }
   {
     const auto lock = lock_lists();
-    --cq_of(qp->send_cq).users;
-    --cq_of(qp->recv_cq).users;
+    if (qp->send_cq != nullptr) --cq_of(qp->send_cq).users;
+    if (qp->recv_cq != nullptr) --cq_of(qp->recv_cq).users;
     context_of(qp->context).objects.qps.erase(qp);
   }
   pthread_cond_destroy(&qp->cond);
@@ -179,12 +296,12 @@ VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask,
     Qp& ours = qp_of(qp);
     if (!is_live(ours.nic)) return inherited("the queue pair");
     // The mask is a hint: everything is cheap to tell.
-    *attr = attributes_to_c(ours.nic->query_qp(*ours.pair), ours.cap);
+    *attr = attributes_to_c(ours.nic->query_qp(*ours.queues), ours.cap);
     qp->state = attr->qp_state;
     *init_attr = {.qp_context = qp->qp_context,
                   .send_cq = qp->send_cq,
                   .recv_cq = qp->recv_cq,
-                  .srq = nullptr,
+                  .srq = qp->srq,
                   .cap = ours.cap,
                   .qp_type = qp->qp_type,
                   .sq_sig_all = ours.signal_all ? 1 : 0};
@@ -194,6 +311,7 @@ VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask,
 
 VERBENA_EXPORT int ibv_destroy_qp(ibv_qp* qp) {
   if (!is_ours(qp)) return real::call<"ibv_destroy_qp", "IBVERBS_1.1">(ibv_destroy_qp, qp);
-  return guarded_status("ibv_destroy_qp",
-                        [&, qpn = qp->qp_num] { return of_qp(qpn, destroy(&qp_of(qp))); });
+  return guarded_status("ibv_destroy_qp", [&, qpn = qp->qp_num] {
+    return of_qp(qpn, destroy(&qp_of(qp), Unacked::awaited));
+  });
 }

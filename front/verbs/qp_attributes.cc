@@ -11,12 +11,12 @@ namespace {
 
 using engine::Attr;
 
-constexpr unsigned kKnown = Attr::kState | Attr::kCurrentState | Attr::kAccess | Attr::kPkeyIndex |
-                            Attr::kPort | Attr::kQkey | Attr::kPath | Attr::kPathMtu |
-                            Attr::kTimeout | Attr::kRetryCount | Attr::kRnrRetry | Attr::kRqPsn |
-                            Attr::kMaxRdAtomic | Attr::kAlternatePath | Attr::kMinRnrTimer |
-                            Attr::kSqPsn | Attr::kMaxDestRdAtomic | Attr::kPathMigration |
-                            Attr::kDestQpn;
+constexpr unsigned kKnown = Attr::kState | Attr::kCurrentState | Attr::kNotifyDrained |
+                            Attr::kAccess | Attr::kPkeyIndex | Attr::kPort | Attr::kQkey |
+                            Attr::kPath | Attr::kPathMtu | Attr::kTimeout | Attr::kRetryCount |
+                            Attr::kRnrRetry | Attr::kRqPsn | Attr::kMaxRdAtomic |
+                            Attr::kAlternatePath | Attr::kMinRnrTimer | Attr::kSqPsn |
+                            Attr::kMaxDestRdAtomic | Attr::kPathMigration | Attr::kDestQpn;
 static_assert(Attr::kDestQpn == IBV_QP_DEST_QPN && Attr::kSqPsn == IBV_QP_SQ_PSN);
 
 constexpr unsigned kAccess = engine::Access::kLocalWrite | engine::Access::kRemoteWrite |
@@ -59,25 +59,17 @@ Status check_values(const Context& context, const ibv_qp_attr& from, unsigned ma
               Limits::kMaxRdAtomic),
         check(IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", from.max_dest_rd_atomic, 0,
               Limits::kMaxRdAtomic),
+        check(IBV_QP_PATH_MIG_STATE, "path_mig_state", from.path_mig_state, IBV_MIG_MIGRATED,
+              IBV_MIG_ARMED),
+        check(IBV_QP_ALT_PATH, "alt_timeout", from.alt_timeout, 0, 31),
+        check(IBV_QP_ALT_PATH, "alt_pkey_index", from.alt_pkey_index, 0, 0),
+        (mask & IBV_QP_ALT_PATH) != 0 ? check_port(context, from.alt_port_num) : Status{Ok{}},
         check(IBV_QP_DEST_QPN, "dest_qp_num", from.dest_qp_num, 0, Qpn::kMask),
         (mask & IBV_QP_PORT) != 0 ? check_port(context, from.port_num) : Status{Ok{}},
         (mask & IBV_QP_AV) != 0 ? check_port(context, from.ah_attr.port_num) : Status{Ok{}}}) {
     if (!s) return s;
   }
   return check_states(from, mask);
-}
-
-engine::AddressVector path_from_c(const ibv_ah_attr& from) {
-  IpAddress::Bytes gid;
-  std::memcpy(gid.data(), from.grh.dgid.raw, gid.size());
-  return {.destination = IpAddress{gid},
-          .source_index = from.grh.sgid_index,
-          .traffic_class = from.grh.traffic_class,
-          .hop_limit = from.grh.hop_limit,
-          .service_level = from.sl,
-          .flow_label = from.grh.flow_label,
-          .port = from.port_num,
-          .global = from.is_global != 0};
 }
 
 ibv_ah_attr path_to_c(const engine::AddressVector& from) {
@@ -94,6 +86,19 @@ ibv_ah_attr path_to_c(const engine::AddressVector& from) {
 }
 
 }  // namespace
+
+engine::AddressVector path_from_c(const ibv_ah_attr& from) {
+  IpAddress::Bytes gid;
+  std::memcpy(gid.data(), from.grh.dgid.raw, gid.size());
+  return {.destination = IpAddress{gid},
+          .source_index = from.grh.sgid_index,
+          .traffic_class = from.grh.traffic_class,
+          .hop_limit = from.grh.hop_limit,
+          .service_level = from.sl,
+          .flow_label = from.grh.flow_label,
+          .port = from.port_num,
+          .global = from.is_global != 0};
+}
 
 ibv_mtu mtu_to_c(std::uint16_t bytes) {
   return static_cast<ibv_mtu>(std::bit_width(bytes) - std::bit_width(std::uint16_t{256}) +
@@ -113,6 +118,14 @@ Result<engine::QpAttributes> attributes_from_c(const Context& context, const ibv
   if (has(IBV_QP_CUR_STATE)) to.current_state = static_cast<engine::QpState>(from.cur_qp_state);
   if (has(IBV_QP_PATH_MTU)) to.path_mtu = static_cast<std::uint16_t>(128u << from.path_mtu);
   if (has(IBV_QP_AV)) to.path = path_from_c(from.ah_attr);
+  if (has(IBV_QP_ALT_PATH)) {
+    to.alternate = {.path = path_from_c(from.alt_ah_attr),
+                    .pkey_index = from.alt_pkey_index,
+                    .port = from.alt_port_num,
+                    .timeout = from.alt_timeout};
+  }
+  to.notify_drained = from.en_sqd_async_notify != 0;
+  to.migration = static_cast<std::uint8_t>(from.path_mig_state);
   to.access = from.qp_access_flags & kAccess;
   to.pkey_index = from.pkey_index;
   to.port = from.port_num;
@@ -134,7 +147,7 @@ ibv_qp_attr attributes_to_c(const engine::QpAttributes& from, const ibv_qp_cap& 
   to.qp_state = static_cast<ibv_qp_state>(from.state);
   to.cur_qp_state = to.qp_state;
   to.path_mtu = mtu_to_c(from.path_mtu);
-  to.path_mig_state = IBV_MIG_MIGRATED;
+  to.path_mig_state = static_cast<ibv_mig_state>(from.migration);
   to.qkey = from.qkey;
   to.rq_psn = from.rq_psn.value();
   to.sq_psn = from.sq_psn.value();
@@ -142,6 +155,11 @@ ibv_qp_attr attributes_to_c(const engine::QpAttributes& from, const ibv_qp_cap& 
   to.qp_access_flags = from.access;
   to.cap = cap;
   to.ah_attr = path_to_c(from.path);
+  to.alt_ah_attr = path_to_c(from.alternate.path);
+  to.alt_pkey_index = from.alternate.pkey_index;
+  to.alt_port_num = from.alternate.port;
+  to.alt_timeout = from.alternate.timeout;
+  to.sq_draining = from.draining ? 1 : 0;
   to.pkey_index = from.pkey_index;
   to.max_rd_atomic = from.max_rd_atomic;
   to.max_dest_rd_atomic = from.max_dest_rd_atomic;

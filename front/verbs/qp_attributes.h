@@ -15,6 +15,8 @@ namespace verbena::front {
 Result<engine::QpAttributes> attributes_from_c(const Context& context, const ibv_qp_attr& from,
                                                unsigned mask);
 
+[[nodiscard]] engine::AddressVector path_from_c(const ibv_ah_attr& from);
+
 [[nodiscard]] ibv_qp_attr attributes_to_c(const engine::QpAttributes& from, const ibv_qp_cap& cap);
 
 /// 256 … 4096 bytes, a power of two.

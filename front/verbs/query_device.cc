@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
@@ -28,7 +29,10 @@ ibv_device_attr attributes_of(const host::Device& device) {
   a.hw_ver = kHardwareVersion;
   a.max_qp = Limits::kMaxQueuePairs;
   a.max_qp_wr = Limits::kMaxQueueDepth;
-  a.device_cap_flags = IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN;
+  a.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
+                       IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
+                       IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+                       IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC;
   a.max_sge = Limits::kMaxSge;
   a.max_sge_rd = Limits::kMaxSge;
   a.max_cq = 1 << 16;
@@ -38,7 +42,16 @@ ibv_device_attr attributes_of(const host::Device& device) {
   a.max_qp_rd_atom = Limits::kMaxRdAtomic;
   a.max_res_rd_atom = static_cast<int>(Limits::kMaxRdAtomic * Limits::kMaxQueuePairs);
   a.max_qp_init_rd_atom = Limits::kMaxRdAtomic;
-  a.atomic_cap = IBV_ATOMIC_NONE;
+  a.atomic_cap = IBV_ATOMIC_HCA;
+  a.max_mw = Limits::kMaxRegions;
+  a.max_ah = std::numeric_limits<int>::max();  // a few bytes each, and nobody else's
+  a.max_srq = Limits::kMaxSharedQueues;
+  a.max_srq_wr = Limits::kMaxQueueDepth;
+  a.max_srq_sge = Limits::kMaxSge;
+  a.max_mcast_grp = Limits::kMaxMulticastGroups;
+  a.max_mcast_qp_attach = Limits::kMaxMulticastMembers;
+  a.max_total_mcast_qp_attach =
+      static_cast<int>(Limits::kMaxMulticastGroups * Limits::kMaxMulticastMembers);
   a.max_pkeys = 1;
   a.local_ca_ack_delay = 15;  // 4.096 µs × 2^15: a busy machine schedules us within 134 ms
   a.phys_port_cnt = 1;

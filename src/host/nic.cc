@@ -7,11 +7,13 @@
 #include <atomic>
 #include <cerrno>
 #include <mutex>
+#include <string>
 
 #include "host/clock.h"
 #include "host/config.h"
 #include "host/frame_memory.h"
 #include "host/log.h"
+#include "host/multicast_group.h"
 #include "host/nic_thread.h"
 #include "host/program_memory.h"
 #include "host/system_entropy.h"
@@ -43,6 +45,18 @@ class NoCancellation {
 };
 
 }  // namespace
+
+/// The host's part of what an event is about.
+EventSource& source_of(const engine::Event& e) {
+  if (e.qp != nullptr) return static_cast<QueuePair*>(e.qp->cookie)->events;
+  if (e.srq != nullptr) return static_cast<SharedReceiveQueue*>(e.srq->cookie)->events;
+  return static_cast<CompletionQueue*>(e.cq->cookie())->events;
+}
+
+/// Events that the program took; there will be no more.
+unsigned silence(EventSource& source) {
+  return source.channel != nullptr ? source.channel->forget(source) : 0;
+}
 
 /// Everything behind `engine` belongs to whoever holds it.
 class Nic::Impl final : wire::DatagramSink, NicThread::Work {
@@ -94,7 +108,16 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   Status destroy_qp(engine::QueuePair& qp) { return rnic.destroy_qp(qp, *wire_); }
-  Status open_path(const Device& device, engine::QueuePair& qp, engine::QpAttributes& a);
+  /// The flow but for its source port; its source address is open afterwards.
+  Result<packet::Flow> open_flow(const Device& device, const engine::AddressVector& path);
+  Status open_path(const Device& device, const engine::QueuePair& qp, engine::QpAttributes& a);
+  Status open_datagrams(const Device& device, QueuePair& qp);
+  Status attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
+  Status detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
+  void leave_groups(QueuePair& qp) {
+    for (const Membership& m : qp.groups) wire_->leave(m.group, m.interface);
+    qp.groups.clear();
+  }
 
   void abandon() {
     wire_->abandon();
@@ -116,8 +139,23 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       if (cq->channel != nullptr) cq->channel->raise(*cq);
     }
     rnic.notifications().clear();
-    rnic.events().clear();  // nobody asks for them yet
+    for (const engine::Event& e : rnic.events()) {
+      EventSource& source = source_of(e);
+      if (source.channel == nullptr) continue;
+      source.channel->raise({static_cast<std::uint8_t>(e.kind), &source});
+    }
+    rnic.events().clear();
+    if (wire_->counters().send_errors != send_errors_) report_send_error();
     return received_ || (rnic.has_work() && !blocked_);
+  }
+
+  /// The network may lose packets without a word, but not those that never left. One line for
+  /// each new reason, not for each packet.
+  void report_send_error() {
+    send_errors_ = wire_->counters().send_errors;
+    if (wire_->last_send_error() == reported_) return;
+    reported_ = wire_->last_send_error();
+    log(LogLevel::warn, "{}", reported_);
   }
 
   /// Lets go of the engine, and has the NIC thread do what is left.
@@ -160,6 +198,8 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   Instant now_ = now();
   bool received_ = false;  // by the last step
   bool blocked_ = false;
+  std::uint64_t send_errors_ = 0;
+  std::string reported_;  // the last of them
 
  public:
   std::mutex engine;
@@ -169,33 +209,88 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   NicThread thread_;
 };
 
-Status Nic::Impl::open_path(const Device& device, engine::QueuePair& qp, engine::QpAttributes& a) {
-  const engine::AddressVector& path = a.path;
+Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::AddressVector& path) {
   if (!path.global) {
-    return Error{EINVAL, fmt::format("qp {:#x}: the address vector has no GRH (is_global = 0); "
-                                     "RoCE needs one: set is_global and sgid_index",
-                                     qp.qpn.value())};
+    return Error{EINVAL,
+                 "the address vector has no GRH (is_global = 0); RoCE needs one: set is_global and "
+                 "sgid_index"};
   }
   if (path.source_index >= device.gids.size()) {
-    return Error{EINVAL,
-                 fmt::format("qp {:#x}: sgid_index {}, but {} has GIDs 0 to {}", qp.qpn.value(),
-                             path.source_index, device.name, device.gids.size() - 1)};
+    return Error{EINVAL, fmt::format("sgid_index {}, but {} has GIDs 0 to {}", path.source_index,
+                                     device.name, device.gids.size() - 1)};
   }
   const IpAddress source = device.gids[path.source_index];
-  if (source.is_v4() != path.destination.is_v4()) {
-    return Error{EINVAL, fmt::format("qp {:#x}: GID {} of {} is {}, which can't reach {}: choose a "
-                                     "sgid_index of the same family",
-                                     qp.qpn.value(), path.source_index, device.name, source.text(),
-                                     path.destination.text())};
+  const IpAddress destination = group_of(path.destination).value_or(path.destination);
+  if (source.is_v4() != destination.is_v4()) {
+    return Error{EINVAL,
+                 fmt::format("GID {} of {} is {}, which can't reach {}: choose a "
+                             "sgid_index of the same family",
+                             path.source_index, device.name, source.text(), destination.text())};
   }
-  if (auto opened = wire_->open_address(source, device.interface_index); !opened) return opened;
-  auto port = wire_->source_port(source, qp.qpn);
+  if (auto opened = wire_->open_address(source, device.interface_index); !opened) {
+    return opened.error();
+  }
+  return packet::Flow{.source = source,
+                      .destination = destination,
+                      .traffic_class = path.traffic_class,
+                      .hop_limit = path.hop_limit};
+}
+
+Status Nic::Impl::open_path(const Device& device, const engine::QueuePair& qp,
+                            engine::QpAttributes& a) {
+  const auto flow = open_flow(device, a.path);
+  if (!flow) return flow.error();
+  if (flow->destination.is_multicast()) {
+    return Error{EINVAL, fmt::format("{} is a multicast address: only UD sends to those",
+                                     flow->destination.text())};
+  }
+  const auto port = wire_->source_port(flow->source, qp.qpn);
   if (!port) return port.error();
-  a.flow = {.source = source,
-            .destination = path.destination,
-            .source_port = *port,
-            .traffic_class = path.traffic_class,
-            .hop_limit = path.hop_limit};
+  a.flow = *flow;
+  a.flow.source_port = *port;
+  return Ok{};
+}
+
+/// Datagrams may come to, and leave from, any address of the device. One that can't be opened
+/// is no reason to do without the others.
+Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
+  if (!qp.ports.empty()) return Ok{};
+  std::optional<Error> problem;
+  for (const IpAddress& address : device.gids) {
+    Status opened = wire_->open_address(address, device.interface_index);
+    const auto port =
+        opened ? wire_->source_port(address, qp.pair->qpn) : Result<std::uint16_t>{opened.error()};
+    if (port) {
+      qp.ports.add(address, *port);
+      continue;
+    }
+    problem = port.error();
+    log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.pair->qpn.value(), address.text(),
+        problem->message);
+  }
+  if (qp.ports.empty() && problem) return *problem;
+  return Ok{};
+}
+
+Status Nic::Impl::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  const auto group = group_of(gid);
+  if (!group) return Error{EINVAL, fmt::format("{} is not a multicast GID", gid.text())};
+  const Membership membership{*group, device.interface_index};
+  if (std::find(qp.groups.begin(), qp.groups.end(), membership) != qp.groups.end()) return Ok{};
+  if (auto joined = wire_->join(*group, device.interface_index); !joined) return joined;
+  if (auto attached = rnic.attach_multicast(*qp.pair, *group); !attached) {
+    wire_->leave(*group, device.interface_index);
+    return attached;
+  }
+  qp.groups.push_back(membership);
+  return Ok{};
+}
+
+Status Nic::Impl::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  const IpAddress group = group_of(gid).value_or(gid);
+  if (auto detached = rnic.detach_multicast(*qp.pair, group); !detached) return detached;
+  wire_->leave(group, device.interface_index);
+  std::erase(qp.groups, Membership{group, device.interface_index});
   return Ok{};
 }
 
@@ -272,6 +367,37 @@ Status Nic::deregister_memory(Key key) {
   return impl_->locked([&] { return impl_->rnic.deregister_memory(key); });
 }
 
+Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engine::PdId> pd,
+                                                    std::optional<engine::Segment> memory,
+                                                    std::optional<unsigned> access) {
+  const auto present = impl_->locked([&]() -> Result<engine::MemoryRegion> {
+    const engine::MemoryRegion* found = impl_->rnic.find_region(key);
+    if (found == nullptr) return Error{EINVAL, "no such memory region"};
+    return *found;
+  });
+  if (!present) return present;
+  const engine::Segment range = memory.value_or(engine::Segment{present->address, present->length});
+  const bool write = (access.value_or(present->access) & engine::Access::kLocalWrite) != 0;
+  if (auto ready = prepare_memory(range, write); !ready) return ready.error();
+  return impl_->locked([&] { return impl_->rnic.reregister_memory(key, pd, memory, access); });
+}
+
+Result<Key> Nic::alloc_window(engine::PdId pd, engine::MemoryRegion::Type type) {
+  return impl_->locked([&] { return impl_->rnic.alloc_window(pd, type); });
+}
+
+Status Nic::dealloc_window(Key key) {
+  return impl_->locked([&] { return impl_->rnic.dealloc_window(key); });
+}
+
+Result<engine::XrcdId> Nic::open_xrcd() {
+  return impl_->locked([&] { return impl_->rnic.open_xrcd(); });
+}
+
+Status Nic::close_xrcd(engine::XrcdId xrcd) {
+  return impl_->locked([&] { return impl_->rnic.close_xrcd(xrcd); });
+}
+
 namespace {
 
 Status check_entries(std::uint32_t entries) {
@@ -292,9 +418,16 @@ Status Nic::resize_cq(CompletionQueue& cq, std::uint32_t entries) {
 }
 
 Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel* channel,
-                                        void* user) {
+                                        EventSource events) {
   if (auto legal = check_entries(entries); !legal) return legal.error();
-  return new CompletionQueue{entries, channel, user};
+  return new CompletionQueue{entries, channel, events};
+}
+
+Nic::Unacknowledged Nic::silence(CompletionQueue& cq) {
+  return impl_->locked([&] {
+    return Unacknowledged{.completions = cq.channel != nullptr ? cq.channel->forget(cq) : 0,
+                          .asynchronous = host::silence(cq.events)};
+  });
 }
 
 Status Nic::destroy_cq(CompletionQueue* cq) {
@@ -303,55 +436,133 @@ Status Nic::destroy_cq(CompletionQueue* cq) {
       return Error{EBUSY, fmt::format("{} queues still complete into it", cq->ring.users)};
     }
     if (cq->channel != nullptr) cq->channel->forget(*cq);
+    host::silence(cq->events);
     delete cq;
     return Ok{};
   });
 }
 
-Result<engine::QueuePair*> Nic::create_qp(const engine::QpInit& init) {
-  return impl_->locked([&] { return impl_->rnic.create_qp(init); });
+Result<SharedReceiveQueue*> Nic::create_srq(engine::SrqInit init, EventSource events) {
+  auto srq = std::make_unique<SharedReceiveQueue>();
+  srq->events = events;
+  init.cookie = srq.get();
+  const auto queue = impl_->locked([&] { return impl_->rnic.create_srq(init); });
+  if (!queue) return queue.error();
+  srq->queue = *queue;
+  return srq.release();
 }
 
-Status Nic::modify_qp(engine::QueuePair& qp, const Device& device, engine::QpAttributes attributes,
-                      unsigned mask) {
-  return impl_->locked([&]() -> Status {
-    if ((mask & engine::Attr::kPathMtu) != 0 && attributes.path_mtu > device.active_mtu()) {
-      return Error{
-          EINVAL, fmt::format("qp {:#x}: path_mtu {} exceeds active_mtu {} of port 1 (device {}, "
-                              "interface mtu {}); use a smaller one or raise the interface mtu",
-                              qp.qpn.value(), attributes.path_mtu, device.active_mtu(), device.name,
-                              device.interface_mtu)};
+Status Nic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
+  return impl_->locked([&] { return impl_->rnic.set_srq_limit(*srq.queue, limit); });
+}
+
+std::uint32_t Nic::srq_limit(const SharedReceiveQueue& srq) {
+  return impl_->locked([&] { return srq.queue->limit; });
+}
+
+Result<unsigned> Nic::destroy_srq(SharedReceiveQueue* srq) {
+  return impl_->locked([&]() -> Result<unsigned> {
+    if (auto destroyed = impl_->rnic.destroy_srq(*srq->queue); !destroyed) {
+      return destroyed.error();
     }
-    if ((mask & engine::Attr::kPath) != 0) {
-      // Nothing is opened for a call that will be refused.
-      const auto state = qp.state.load();
-      if (auto legal = check_transition(qp.type, state, attributes, mask); !legal) return legal;
-      if (auto opened = impl_->open_path(device, qp, attributes); !opened) return opened;
-    }
-    return impl_->rnic.modify_qp(qp, attributes, mask);
+    const unsigned taken = host::silence(srq->events);
+    delete srq;
+    return taken;
   });
 }
 
-engine::QpAttributes Nic::query_qp(const engine::QueuePair& qp) {
+Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
+  auto qp = std::make_unique<QueuePair>();
+  qp->events = events;
+  init.cookie = qp.get();
+  const auto pair = impl_->locked([&] { return impl_->rnic.create_qp(init); });
+  if (!pair) return pair.error();
+  qp->pair = *pair;
+  return qp.release();
+}
+
+Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes attributes,
+                      unsigned mask) {
+  engine::QueuePair& pair = *qp.pair;
+  const auto named = [&](const Error& e) {
+    return Error{e.code, fmt::format("qp {:#x}: {}", pair.qpn.value(), e.message)};
+  };
+  return impl_->locked([&]() -> Status {
+    if ((mask & engine::Attr::kPathMtu) != 0 && attributes.path_mtu > device.active_mtu()) {
+      return named({EINVAL, fmt::format("path_mtu {} exceeds active_mtu {} of port 1 (device {}, "
+                                        "interface mtu {}); use a smaller one or raise the "
+                                        "interface mtu",
+                                        attributes.path_mtu, device.active_mtu(), device.name,
+                                        device.interface_mtu)});
+    }
+    // Nothing is opened for a call that will be refused.
+    if (auto legal = check_transition(pair.type, pair.state.load(), attributes, mask); !legal) {
+      return named(legal.error());
+    }
+    if ((mask & engine::Attr::kPath) != 0) {
+      if (auto opened = impl_->open_path(device, pair, attributes); !opened) {
+        return named(opened.error());
+      }
+    }
+    const bool to_rtr =
+        (mask & engine::Attr::kState) != 0 && attributes.state == engine::QpState::rtr;
+    if (to_rtr && pair.type == engine::QpType::ud) {
+      if (auto opened = impl_->open_datagrams(device, qp); !opened) return named(opened.error());
+      pair.attributes.path_mtu = device.active_mtu();  // C9-171: a datagram is one packet
+    }
+    return impl_->rnic.modify_qp(pair, attributes, mask);
+  });
+}
+
+engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
   return impl_->locked([&] {
-    engine::QpAttributes a = qp.attributes;
-    a.state = a.current_state = qp.state.load();
+    engine::QpAttributes a = qp.pair->attributes;
+    a.state = a.current_state = qp.pair->state.load();
+    a.draining = a.state == engine::QpState::sqd && !engine::drained(*qp.pair);
     return a;
   });
 }
 
-Status Nic::destroy_qp(engine::QueuePair* qp) {
-  return impl_->locked([&] { return impl_->destroy_qp(*qp); });
+Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
+  return impl_->locked([&]() -> Result<unsigned> {
+    impl_->leave_groups(*qp);
+    if (auto destroyed = impl_->destroy_qp(*qp->pair); !destroyed) return destroyed.error();
+    const unsigned taken = host::silence(qp->events);
+    delete qp;
+    return taken;
+  });
+}
+
+Result<packet::Flow> Nic::resolve(const Device& device, const engine::AddressVector& path) {
+  return impl_->locked([&] { return impl_->open_flow(device, path); });
+}
+
+Status Nic::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  return impl_->locked([&] { return impl_->attach_multicast(qp, device, gid); });
+}
+
+Status Nic::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  return impl_->locked([&] { return impl_->detach_multicast(qp, device, gid); });
 }
 
 // ---- the data path
 
-engine::PostResult Nic::post_send(engine::QueuePair& qp, const engine::SendRequest& r) {
-  return impl_->rnic.post_send(qp, r);
+engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
+  const bool sends = qp.pair->state.load(std::memory_order_relaxed) >= engine::QpState::rts;
+  if (qp.pair->type == engine::QpType::ud && sends) {
+    packet::Flow& flow = r.destination.flow;
+    flow.source_port = qp.ports.at(flow.source);
+    if (flow.source_port == 0) return engine::PostResult::bad_request;
+  }
+  return impl_->rnic.post_send(*qp.pair, r);
 }
 
-engine::PostResult Nic::post_receive(engine::QueuePair& qp, const engine::ReceiveRequest& r) {
-  return impl_->rnic.post_receive(qp, r);
+engine::PostResult Nic::post_receive(QueuePair& qp, const engine::ReceiveRequest& r) {
+  return impl_->rnic.post_receive(*qp.pair, r);
+}
+
+engine::PostResult Nic::post_receive(SharedReceiveQueue& srq, const engine::ReceiveRequest& r) {
+  return engine::Rnic::post_receive(*srq.queue, r);
 }
 
 void Nic::kick() { impl_->send_inline(); }

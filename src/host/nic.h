@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "base/result.h"
@@ -13,19 +14,21 @@
 #include "engine/rnic.h"
 #include "host/completion_channel.h"
 #include "host/device.h"
+#include "host/event_channel.h"
+#include "host/queue_pair.h"
 
 namespace verbena::host {
 
 /// A completion queue and the channel that its events go to.
 struct CompletionQueue {
-  CompletionQueue(std::uint32_t entries, CompletionChannel* events, void* user_data)
-      : ring{entries, this}, channel{events}, user{user_data} {}
+  CompletionQueue(std::uint32_t entries, CompletionChannel* completions, EventSource source)
+      : ring{entries, this}, channel{completions}, events{source} {}
 
   engine::CompletionQueue ring;
   CompletionChannel* const channel;  // may be nullptr
-  void* const user;                  // the front's own
-  SpinLock polling;                  // one consumer at a time
-  unsigned events_taken = 0;         // the channel's
+  EventSource events;
+  SpinLock polling;           // one consumer at a time
+  unsigned events_taken = 0;  // the channel's
   std::atomic<unsigned> vain_polls{0};
 };
 
@@ -44,24 +47,55 @@ class Nic {
                                                              engine::Segment memory,
                                                              std::uint64_t iova, unsigned access);
   Status deregister_memory(Key key);
+  /// What is not named stays. The key changes.
+  [[nodiscard]] Result<engine::MemoryRegion> reregister_memory(
+      Key key, std::optional<engine::PdId> pd, std::optional<engine::Segment> memory,
+      std::optional<unsigned> access);
+  [[nodiscard]] Result<Key> alloc_window(engine::PdId pd, engine::MemoryRegion::Type type);
+  Status dealloc_window(Key key);
+  [[nodiscard]] Result<engine::XrcdId> open_xrcd();
+  /// EBUSY while queues are in it.
+  Status close_xrcd(engine::XrcdId xrcd);
   [[nodiscard]] Result<CompletionQueue*> create_cq(std::uint32_t entries,
-                                                   CompletionChannel* channel, void* user);
+                                                   CompletionChannel* channel, EventSource events);
   /// EINVAL when more completions wait than would fit.
   Status resize_cq(CompletionQueue& cq, std::uint32_t entries);
+  /// Where to listen for completions of `cq` no longer, and how many of its events a program has
+  /// to acknowledge. From here on there are no more of them.
+  struct Unacknowledged {
+    unsigned completions = 0;
+    unsigned asynchronous = 0;
+  };
+  [[nodiscard]] Unacknowledged silence(CompletionQueue& cq);
   /// EBUSY while a queue pair uses it.
   Status destroy_cq(CompletionQueue* cq);
-  [[nodiscard]] Result<engine::QueuePair*> create_qp(const engine::QpInit& init);
-  /// Resolves attributes.path with the device's GIDs and opens what the path needs.
-  Status modify_qp(engine::QueuePair& qp, const Device& device, engine::QpAttributes attributes,
+  [[nodiscard]] Result<SharedReceiveQueue*> create_srq(engine::SrqInit init, EventSource events);
+  Status set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit);
+  [[nodiscard]] std::uint32_t srq_limit(const SharedReceiveQueue& srq);
+  /// EBUSY while queue pairs use it. Returns how many of its events the program took.
+  [[nodiscard]] Result<unsigned> destroy_srq(SharedReceiveQueue* srq);
+  [[nodiscard]] Result<QueuePair*> create_qp(engine::QpInit init, EventSource events = {});
+  /// Resolves attributes.path with the device's GIDs and opens what the path needs; for datagrams,
+  /// all of the device's addresses.
+  Status modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes attributes,
                    unsigned mask);
   /// `state` is the present one, whatever was set last.
-  [[nodiscard]] engine::QpAttributes query_qp(const engine::QueuePair& qp);
-  Status destroy_qp(engine::QueuePair* qp);
+  [[nodiscard]] engine::QpAttributes query_qp(const QueuePair& qp);
+  /// Returns how many of its events the program took.
+  [[nodiscard]] Result<unsigned> destroy_qp(QueuePair* qp);
+  /// The way of datagrams to an address. Its source port is each sender's own.
+  [[nodiscard]] Result<packet::Flow> resolve(const Device& device,
+                                             const engine::AddressVector& path);
+  /// UD: joins the group on the device's interface. `gid` as group_of() knows it.
+  Status attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
+  Status detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
 
   // The data path. Thread-safe; never waits for the engine.
 
-  [[nodiscard]] engine::PostResult post_send(engine::QueuePair& qp, const engine::SendRequest& r);
-  [[nodiscard]] engine::PostResult post_receive(engine::QueuePair& qp,
+  /// Of a datagram, `r.destination.flow` is what resolve() gave.
+  [[nodiscard]] engine::PostResult post_send(QueuePair& qp, engine::SendRequest r);
+  [[nodiscard]] engine::PostResult post_receive(QueuePair& qp, const engine::ReceiveRequest& r);
+  [[nodiscard]] engine::PostResult post_receive(SharedReceiveQueue& srq,
                                                 const engine::ReceiveRequest& r);
   /// After a list of post_send(): sends at once if the engine is free, else whoever has it will.
   void kick();

@@ -30,7 +30,9 @@ static void test_completion_queue(struct ibv_context* context) {
   struct ibv_cq* cq = ibv_create_cq(context, 1, NULL, channel, 0);
   CHECK(cq != NULL);
   CHECK(ibv_destroy_comp_channel(channel) == EBUSY);
-  CHECK(ibv_resize_cq(cq, 10) == EOPNOTSUPP);
+  CHECK(ibv_resize_cq(cq, 0) == EINVAL);
+  CHECK(ibv_resize_cq(cq, device.max_cqe + 1) == EINVAL);
+  CHECK(ibv_resize_cq(cq, 10) == 0 && cq->cqe >= 10);
   CHECK(ibv_destroy_cq(cq) == 0);
   CHECK(ibv_destroy_comp_channel(channel) == 0);
 }
@@ -57,13 +59,78 @@ static void test_create_qp(struct ibv_pd* pd, struct ibv_cq* cq) {
   attr.send_cq = NULL;
   CHECK_NULL(EINVAL, ibv_create_qp(pd, &attr));
   attr = good;
-  attr.qp_type = IBV_QPT_UD;
+  attr.qp_type = IBV_QPT_RAW_PACKET;
   CHECK_NULL(EOPNOTSUPP, ibv_create_qp(pd, &attr));
+  attr.qp_type = IBV_QPT_XRC_RECV; /* needs an XRC domain */
+  CHECK_NULL(EINVAL, ibv_create_qp(pd, &attr));
 
-  struct ibv_srq_init_attr srq = {.attr = {.max_wr = 1, .max_sge = 1}};
-  CHECK_NULL(EOPNOTSUPP, ibv_create_srq(pd, &srq));
-  struct ibv_ah_attr ah = {.port_num = 1};
-  CHECK_NULL(EOPNOTSUPP, ibv_create_ah(pd, &ah));
+  struct ibv_qp_init_attr_ex extended = {
+      .send_cq = cq,
+      .recv_cq = cq,
+      .cap = good.cap,
+      .qp_type = IBV_QPT_RC,
+      .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+      .pd = pd,
+      .send_ops_flags = IBV_QP_EX_WITH_SEND,
+  };
+  CHECK_NULL(EOPNOTSUPP, ibv_create_qp_ex(pd->context, &extended));
+}
+
+static void test_address_handle(struct ibv_pd* pd) {
+  union ibv_gid loopback;
+  struct ibv_ah_attr attr = {.port_num = 1, .is_global = 1};
+  attr.grh.sgid_index = (uint8_t)loopback_gid(pd->context, &loopback);
+  attr.grh.dgid = loopback;
+  struct ibv_ah* ah = ibv_create_ah(pd, &attr);
+  CHECK(ah != NULL && ah->pd == pd);
+  CHECK(ibv_dealloc_pd(pd) == EBUSY);
+  CHECK(ibv_destroy_ah(ah) == 0);
+  attr.port_num = 2;
+  CHECK_NULL(EINVAL, ibv_create_ah(pd, &attr));
+  attr.port_num = 1;
+  attr.is_global = 0;
+  CHECK_NULL(EINVAL, ibv_create_ah(pd, &attr));
+  attr.is_global = 1;
+  attr.grh.sgid_index = 200;
+  CHECK_NULL(EINVAL, ibv_create_ah(pd, &attr));
+}
+
+static void test_shared_receive_queue(struct ibv_pd* pd) {
+  struct ibv_device_attr device;
+  CHECK(ibv_query_device(pd->context, &device) == 0);
+  struct ibv_srq_init_attr init = {.attr = {.max_wr = 0, .max_sge = 1}};
+  CHECK_NULL(EINVAL, ibv_create_srq(pd, &init));
+  init.attr.max_wr = (uint32_t)device.max_srq_wr + 1;
+  CHECK_NULL(EINVAL, ibv_create_srq(pd, &init));
+  init.attr.max_wr = 4;
+  init.attr.max_sge = (uint32_t)device.max_srq_sge + 1;
+  CHECK_NULL(EINVAL, ibv_create_srq(pd, &init));
+  init.attr.max_sge = 1;
+  struct ibv_srq* srq = ibv_create_srq(pd, &init);
+  CHECK(srq != NULL);
+  struct ibv_srq_attr attr = {.srq_limit = 5};
+  CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_LIMIT) == EINVAL); /* more than it holds */
+  attr.max_wr = 8;
+  CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
+  uint32_t number;
+  CHECK(ibv_get_srq_num(srq, &number) == EINVAL); /* not one for XRC */
+  struct ibv_recv_wr receives[5] = {{0}};
+  for (int i = 0; i < 4; ++i) receives[i].next = &receives[i + 1];
+  struct ibv_recv_wr* bad = NULL;
+  CHECK(ibv_post_srq_recv(srq, receives, &bad) == ENOMEM && bad == &receives[4]);
+  CHECK(ibv_dealloc_pd(pd) == EBUSY);
+  CHECK(ibv_destroy_srq(srq) == 0);
+}
+
+static void test_xrc_domain(struct ibv_context* context) {
+  struct ibv_xrcd_init_attr attr = {.comp_mask = IBV_XRCD_INIT_ATTR_FD, .fd = -1};
+  CHECK_NULL(EINVAL, ibv_open_xrcd(context, &attr));
+  attr.comp_mask |= IBV_XRCD_INIT_ATTR_OFLAGS;
+  CHECK_NULL(EINVAL, ibv_open_xrcd(context, &attr)); /* a new one needs O_CREAT */
+  attr.fd = 1000000;
+  CHECK_NULL(EBADF, ibv_open_xrcd(context, &attr));
+  struct ibv_qp_open_attr open = {.comp_mask = IBV_QP_OPEN_ATTR_NUM};
+  CHECK_NULL(EOPNOTSUPP, ibv_open_qp(context, &open));
 }
 
 static void test_modify_qp(struct ibv_qp* qp) {
@@ -140,6 +207,9 @@ int main(void) {
   test_memory(pd);
   test_completion_queue(context);
   test_create_qp(pd, cq);
+  test_address_handle(pd);
+  test_shared_receive_queue(pd);
+  test_xrc_domain(context);
   struct ibv_qp* qp = create_rc_qp(pd, cq);
   test_modify_qp(qp);
   test_posting(qp);

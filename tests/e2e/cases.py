@@ -57,6 +57,7 @@ class Pair(Case):
     program: str = ""
     arguments: tuple = ()
     family: int = 4
+    leaves: tuple = ()  # files that the program itself leaves behind
 
     def run(self, host, network):
         need_programs(self.program)
@@ -72,6 +73,8 @@ class Pair(Case):
             for process in (server, client):
                 if process:
                     process.kill()
+            for path in self.leaves:
+                pathlib.Path(path).unlink(missing_ok=True)
 
 
 def start_pair(host, network, program, arguments, family):
@@ -119,6 +122,7 @@ def pair_argv(host, end, program, arguments, family, port):
 
 ERROR_LINE = re.compile(r"completion with error|failed status|invalid data|couldn't|unable to", re.I)
 PINGPONG_RESULT = re.compile(r"(\d+) iters in [\d.]+ seconds = ([\d.]+) usec/iter")
+XSRQ_RESULT = re.compile(r"^success$", re.M)
 # "#bytes #iterations peak average MsgRate" and "#bytes #iterations t_min t_max t_typical …"
 PERFTEST_RESULT = re.compile(r"^\s*(\d+)\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", re.M)
 
@@ -130,10 +134,13 @@ def check_pair(program, server, client, statuses):
         bad = ERROR_LINE.search(process.output())
         if bad:
             raise CaseFailed(f"it says \"{bad.group(0)}\"")
-    pattern = PINGPONG_RESULT if is_pingpong(program) else PERFTEST_RESULT
+    pattern = (XSRQ_RESULT if program == "ibv_xsrq_pingpong" else
+               PINGPONG_RESULT if is_pingpong(program) else PERFTEST_RESULT)
     result = pattern.search(client.output())
     if not result:
         raise CaseFailed("no result line in the client's output")
+    if pattern is XSRQ_RESULT:
+        return ""
     if is_pingpong(program):
         return f"{result.group(2)} us/iteration"
     if program.endswith("_bw"):
@@ -328,11 +335,69 @@ def perftest_cases(topology, family, quick=()):
                    timeout=120 if topology.loss else 60)
 
 
+def service_pingpong(topology, family, service, label, *extra, **kwargs):
+    return Pair(topology, f"ipv{family}/{service}_pingpong-{label}", f"ibv_{service}_pingpong",
+                extra, family, ("/tmp/xrc_domain",) if service == "xsrq" else (), **kwargs)
+
+
+def service_cases(topology, family, mtu, thorough):
+    """The services beside RC, and what they share. Nothing is lost here: UC and UD would hang."""
+    for service in ("uc", "ud", "srq", "xsrq"):
+        # UD has no -m: its messages fit the port's MTU. A UD message and its GRH fit one page.
+        message = ("-s", str(min(mtu, 2048))) if service == "ud" else ("-s", "10000", "-m", str(mtu))
+        yield service_pingpong(topology, family, service, "poll", *message, quick=thorough)
+        if thorough:
+            yield service_pingpong(topology, family, service, "events", "-e", *message)
+            yield service_pingpong(topology, family, service, "small", "-s", "1")
+    for program, label, extra in service_perftests(thorough):
+        files = [f"/tmp/xrc_domain_{end}" for end in ("client", "server")] if label == "xrc" else ()
+        yield Pair(topology, f"ipv{family}/{program}-{label}", program, extra, family,
+                   tuple(files), quick=thorough)
+
+
+def service_perftests(thorough):
+    few = ("-n", "1000")
+    # Nobody holds an unreliable sender back: what it sends must fit the default receive buffer.
+    fitting = ("-s", "1024", "-n", "100")
+    yield "ib_send_bw", "uc", ("-c", "UC", *fitting)
+    yield "ib_send_bw", "ud", ("-c", "UD", *fitting)
+    yield "ib_atomic_bw", "swap", ("-A", "CMP_AND_SWAP", *few)
+    yield "ib_atomic_lat", "add", ("-A", "FETCH_AND_ADD", *few)
+    if not thorough:
+        return
+    yield "ib_send_lat", "uc", ("-c", "UC", *few)
+    yield "ib_send_lat", "ud", ("-c", "UD", *few)
+    yield "ib_write_bw", "uc", ("-c", "UC", *few)
+    yield "ib_write_lat", "uc", ("-c", "UC", *few)
+    yield "ib_atomic_bw", "add", ("-A", "FETCH_AND_ADD", *few)
+    yield "ib_atomic_lat", "swap", ("-A", "CMP_AND_SWAP", *few)
+    yield "ib_send_bw", "srq", ("--use-srq", "-q", "4", *few)
+    yield "ib_send_bw", "xrc", ("-c", "XRC", *few)
+    yield "ib_send_bw", "events", ("-e", *few)
+    yield "ib_send_bw", "ud-events", ("-c", "UD", "-e", *fitting)
+
+
+def multicast_case(topology, family):
+    """perftest's own group is of interface scope, and leaves no machine: others have to be named."""
+    group = ("-M", "255:14:0:0:0:0:0:0:0:0:255:255:239:1:2:3" if family == 4 else
+             "255:14:0:0:0:0:0:0:0:0:0:0:0:0:18:52")
+    extra = ("-c", "UD", "-g", *group, "-s", "1024", "-n", "100")
+    return Pair(topology, f"ipv{family}/ib_send_bw-multicast", "ib_send_bw", extra, family,
+                quick=topology is LO)
+
+
 def all_cases():
     cases = [*tool_cases(), *device_cases()]
     cases += pingpong_cases(LO, 4, 4096, thorough=True)
     cases += perftest_cases(LO, 4, quick=PERFTEST)
     cases += [pingpong(LO, 6, "poll", "-c"), *perftest_cases(LO, 6)]
+    cases += [*service_cases(LO, 4, 4096, thorough=True), *service_cases(LO, 6, 1024, thorough=False)]
+    for topology, mtu in zip(VETHS, (1024, 4096)):
+        for family in (4, 6):
+            cases += service_cases(topology, family, mtu, thorough=False)
+    # Linux has no route for IPv6 multicast on the loopback interface.
+    for topology, family in ((LO, 4), (VETHS[0], 4), (VETHS[0], 6)):
+        cases.append(multicast_case(topology, family))
     for topology, largest_mtu in zip(VETHS, (1024, 4096)):
         for family in (4, 6):
             cases += pingpong_cases(topology, family, largest_mtu, thorough=False)

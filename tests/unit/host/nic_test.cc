@@ -65,7 +65,7 @@ class NicTest : public testing::Test {
   NicTest() : nic{*Nic::instance().value()}, device{loopback()}, pd{nic.alloc_pd().value()} {}
 
   ~NicTest() override {
-    for (engine::QueuePair* qp : {a, b}) {
+    for (QueuePair* qp : {a, b}) {
       EXPECT_TRUE(qp == nullptr || nic.destroy_qp(qp).ok());
     }
     EXPECT_TRUE(cq == nullptr || nic.destroy_cq(cq).ok());
@@ -76,7 +76,7 @@ class NicTest : public testing::Test {
   }
 
   void connect(std::string_view address = "127.0.0.1") {
-    cq = nic.create_cq(256, channel.get(), nullptr).value();
+    cq = nic.create_cq(256, channel.get(), {}).value();
     region_a = nic.register_memory(pd, memory_a.range(), memory_a.range().address, kAll).value();
     region_b = nic.register_memory(pd, memory_b.range(), memory_b.range().address, kAll).value();
     a = make_qp();
@@ -85,7 +85,7 @@ class NicTest : public testing::Test {
     bring_up(b, a, address);
   }
 
-  engine::QueuePair* make_qp() {
+  QueuePair* make_qp() {
     return nic
         .create_qp({.pd = pd,
                     .send_cq = &cq->ring,
@@ -99,12 +99,12 @@ class NicTest : public testing::Test {
         .value();
   }
 
-  void modify(engine::QueuePair* qp, const engine::QpAttributes& to, unsigned mask) {
+  void modify(QueuePair* qp, const engine::QpAttributes& to, unsigned mask) {
     const auto r = nic.modify_qp(*qp, device, to, mask);
     ASSERT_TRUE(r.ok()) << r.error().message;
   }
 
-  void bring_up(engine::QueuePair* qp, engine::QueuePair* peer, std::string_view address) {
+  void bring_up(QueuePair* qp, QueuePair* peer, std::string_view address) {
     engine::QpAttributes to;
     to.state = QpState::init;
     to.access = kAll;
@@ -114,7 +114,7 @@ class NicTest : public testing::Test {
     to.path.source_index = gid_of(device, address);
     to.path.destination = *IpAddress::parse(address);
     to.path_mtu = 4096;
-    to.dest_qpn = peer->qpn;
+    to.dest_qpn = peer->pair->qpn;
     to.max_dest_rd_atomic = 4;
     to.min_rnr_timer = 1;
     modify(qp, to,
@@ -168,8 +168,8 @@ class NicTest : public testing::Test {
   Page memory_b;
   engine::MemoryRegion region_a;
   engine::MemoryRegion region_b;
-  engine::QueuePair* a = nullptr;
-  engine::QueuePair* b = nullptr;
+  QueuePair* a = nullptr;
+  QueuePair* b = nullptr;
 };
 
 TEST_F(NicTest, WriteReadAndSendOverIpv4) {
@@ -254,7 +254,7 @@ TEST_F(NicTest, RegistrationChecksTheRange) {
 
 TEST_F(NicTest, MtuAboveTheInterfacesIsRefusedWithBothNumbers) {
   connect();
-  engine::QueuePair* qp = make_qp();
+  QueuePair* qp = make_qp();
   Device small = device;
   small.interface_mtu = 1500;
   engine::QpAttributes to;

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+#include "base/result.h"
+
+namespace verbena::host {
+
+class EventChannel;
+
+/// Something that asynchronous events can be about.
+struct EventSource {
+  EventChannel* channel = nullptr;  // nullptr: nobody listens
+  void* user = nullptr;             // the front's own
+  unsigned taken = 0;               // the channel's: events that the program got
+};
+
+/// What happened that no completion tells.
+struct AsyncEvent {
+  std::uint8_t kind = 0;          // numbered as ibv_event_type
+  EventSource* source = nullptr;  // nullptr: the port
+};
+
+/// Where the asynchronous events of an open device wait. Its descriptor polls readable while
+/// one does.
+class EventChannel {
+ public:
+  static Result<EventChannel*> create();
+  ~EventChannel();
+  EventChannel(const EventChannel&) = delete;
+  EventChannel& operator=(const EventChannel&) = delete;
+
+  [[nodiscard]] int fd() const { return fd_; }
+
+  /// Any thread.
+  void raise(const AsyncEvent& event);
+  /// Takes the oldest event, and counts it in its source. Blocks as the descriptor's flags say.
+  /// EAGAIN, EINTR.
+  [[nodiscard]] Result<AsyncEvent> get();
+  /// Events of `source` that nobody took are forgotten. Returns how many were taken, ever: none
+  /// will be any more.
+  unsigned forget(const EventSource& source);
+
+ private:
+  explicit EventChannel(int fd) : fd_{fd} {}
+
+  const int fd_;  // eventfd, semaphore; may count more than the queue holds, never less
+  std::mutex mutex_;
+  std::deque<AsyncEvent> events_;
+};
+
+}  // namespace verbena::host
