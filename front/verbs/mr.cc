@@ -117,8 +117,6 @@ Rereg reregister(Mr& mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
     mr.addr = address;
     mr.length = length;
   }
-  mr.key = region->key;
-  mr.handle = mr.lkey = mr.rkey = region->key.value();
   return {};
 }
 

@@ -73,6 +73,7 @@ void set_operations(verbs_context& context) {
   context.get_srq_num = get_srq_num;
   context.open_xrcd = open_xrcd;
   context.close_xrcd = close_xrcd;
+  context.open_qp = open_qp;
   context.priv =
       reinterpret_cast<verbs_ex_private*>(const_cast<AnyFunction*>(missing_verbs().data()));
 }

@@ -72,9 +72,13 @@ VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
         _ibv_query_gid_table, context, entries, max_entries, flags, entry_size);
   }
   const Context& ours = context_of(context);
-  const std::size_t count = std::min(ours.device.gids.size(), max_entries);
+  const std::size_t count = ours.device.gids.size();
   const int code = guarded_status("ibv_query_gid_table", [&]() -> Status {
     if (flags != 0) return Error{EOPNOTSUPP, fmt::format("flags {:#x}: must be 0", flags)};
+    if (max_entries < count) {
+      return Error{EINVAL,
+                   fmt::format("room for {} entries, the table has {}", max_entries, count)};
+    }
     auto* to = reinterpret_cast<std::byte*>(entries);
     for (std::uint32_t i = 0; i < count; ++i, to += entry_size) {
       const auto found = gid_at(ours, 1, i);

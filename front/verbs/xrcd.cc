@@ -84,6 +84,14 @@ ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr) {
   return guarded("ibv_open_xrcd", [&] { return open(context_of(context), *attr); });
 }
 
+ibv_qp* open_qp(ibv_context*, ibv_qp_open_attr* attr) {
+  report("ibv_open_qp",
+         Error{EOPNOTSUPP, fmt::format("qp {:#x}: queue pairs can't be shared between processes; "
+                                       "create an XRC_RECV queue pair in this one",
+                                       attr->qp_num)});
+  return nullptr;
+}
+
 int close_xrcd(ibv_xrcd* xrcd) {
   return guarded_status("ibv_close_xrcd", [&] { return destroy(&xrcd_of(xrcd)); });
 }

@@ -30,6 +30,8 @@ struct Xrcd : ibv_xrcd {
 
 ibv_xrcd* open_xrcd(ibv_context* context, ibv_xrcd_init_attr* attr);
 int close_xrcd(ibv_xrcd* xrcd);
+/// Another process's XRC_RECV queue pair. EOPNOTSUPP.
+ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* attr);
 
 /// EBUSY while queues are in it.
 Status destroy(Xrcd* xrcd);

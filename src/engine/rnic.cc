@@ -143,8 +143,8 @@ Status Rnic::deregister_memory(Key key) try {
 Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
                                              std::optional<Segment> memory,
                                              std::optional<unsigned> access) try {
-  const MemoryRegion* found = find_region(key);
-  if (found == nullptr) return Error{EINVAL, "no such memory region"};
+  MemoryRegion* found = keys_.find(key);
+  if (find_region(key) == nullptr) return Error{EINVAL, "no such memory region"};
   if (found->windows != 0) {
     return Error{EBUSY, std::to_string(found->windows) + " memory windows are bound to it"};
   }
@@ -164,9 +164,7 @@ Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
   }
   --domains_.at(static_cast<std::uint32_t>(found->pd));
   ++domain->second;
-  keys_.erase(key);
-  changed.key = new_key();
-  keys_.insert(changed);
+  *found = changed;
   return changed;
 } catch (const std::bad_alloc&) {
   return no_memory();

@@ -63,8 +63,8 @@ class Rnic {
   Status deregister_memory(Key key);
   /// nullptr: no such region.
   [[nodiscard]] const MemoryRegion* find_region(Key key) const;
-  /// Another domain, range or access for a region; each part as `mask` says (IBA 11.2.8.4). The
-  /// key changes.
+  /// Another domain, range or access for a region; what is not named stays (IBA 11.2.8.4). So
+  /// does the key: peers that have it go on with what it now permits, as on other devices.
   [[nodiscard]] Result<MemoryRegion> reregister_memory(Key key, std::optional<PdId> pd,
                                                        std::optional<Segment> memory,
                                                        std::optional<unsigned> access);

@@ -47,7 +47,7 @@ class Nic {
                                                              engine::Segment memory,
                                                              std::uint64_t iova, unsigned access);
   Status deregister_memory(Key key);
-  /// What is not named stays. The key changes.
+  /// What is not named stays; so does the key.
   [[nodiscard]] Result<engine::MemoryRegion> reregister_memory(
       Key key, std::optional<engine::PdId> pd, std::optional<engine::Segment> memory,
       std::optional<unsigned> access);

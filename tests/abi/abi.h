@@ -75,7 +75,8 @@ static inline void to_init(struct ibv_qp* qp) {
   struct ibv_qp_attr attr = {
       .qp_state = IBV_QPS_INIT,
       .port_num = 1,
-      .qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+      .qp_access_flags =
+          IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
   };
   CHECK(ibv_modify_qp(qp, &attr,
                       IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
@@ -137,7 +138,8 @@ static inline struct pair connect_pair(void) {
   CHECK(p.cq != NULL && p.cq->cqe >= 64);
   p.memory = calloc(1, kMemory);
   p.mr = ibv_reg_mr(p.pd, p.memory, kMemory,
-                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+                    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                        IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND);
   CHECK(p.mr != NULL);
   for (int i = 0; i < 2; ++i) p.qp[i] = create_rc_qp(p.pd, p.cq);
   for (int i = 0; i < 2; ++i) to_init(p.qp[i]);
@@ -180,4 +182,15 @@ static inline struct ibv_wc next_completion(struct ibv_cq* cq) {
   } while (now.tv_sec - start.tv_sec < 5);
   CHECK(!"a completion within five seconds");
   abort();
+}
+
+/* A signaled request of one queue pair, and how it ends. */
+static inline enum ibv_wc_status send_and_wait(struct ibv_cq* cq, struct ibv_qp* qp,
+                                               struct ibv_send_wr wr) {
+  struct ibv_send_wr* bad = NULL;
+  wr.send_flags |= IBV_SEND_SIGNALED;
+  CHECK(ibv_post_send(qp, &wr, &bad) == 0);
+  const struct ibv_wc wc = next_completion(cq);
+  CHECK(wc.wr_id == wr.wr_id && wc.qp_num == qp->qp_num);
+  return wc.status;
 }

@@ -194,6 +194,9 @@ static void test_queries(struct ibv_context* context) {
   CHECK(ibv_query_gid_ex(context, 1, 0, &entry, 1) == EOPNOTSUPP);
   CHECK(ibv_query_gid_ex(context, 1, 0, &entry, 0) == 0);
   CHECK(entry.gid_type == IBV_GID_TYPE_ROCE_V2);
+  struct ibv_gid_entry table[64];
+  CHECK(ibv_query_gid_table(context, table, 0, 0) == -EINVAL);
+  CHECK(ibv_query_gid_table(context, table, 64, 0) == port.gid_tbl_len);
   CHECK(ibv_query_pkey(context, 1, 1, &pkey) == -1);
   CHECK(ibv_query_pkey(context, 1, 0, &pkey) == 0 && pkey == 0xffff);
 }
