@@ -27,6 +27,17 @@ bool CompletionQueue::resize(std::uint32_t capacity) {
   return true;
 }
 
+void CompletionQueue::discard(Qpn qpn) {
+  const std::uint64_t head = head_.load();
+  const std::uint64_t tail = tail_.load();
+  std::uint64_t kept = tail;  // what stays moves up to the newest, in order
+  for (std::uint64_t i = tail; i-- > head;) {
+    const Completion& c = ring_[i % capacity_];
+    if (c.qpn != qpn) ring_[--kept % capacity_] = c;
+  }
+  head_.store(kept);
+}
+
 std::size_t CompletionQueue::poll(std::span<Completion> out) {
   const auto head = head_.load(std::memory_order_relaxed);
   const auto ready = tail_.load(std::memory_order_acquire) - head;

@@ -36,6 +36,9 @@ class CompletionQueue {
   /// Neither side may be at it meanwhile. False: more completions wait than would fit.
   [[nodiscard]] bool resize(std::uint32_t capacity);
 
+  /// What a queue pair left behind that is reset or goes. Neither side may be at it meanwhile.
+  void discard(Qpn qpn);
+
   // Producer side.
 
   enum class Pushed : std::uint8_t { quietly, raise_event, overrun };

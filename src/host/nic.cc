@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <mutex>
@@ -107,7 +108,22 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     return result;
   }
 
-  Status destroy_qp(engine::QueuePair& qp) { return rnic.destroy_qp(qp, *wire_); }
+  Status destroy_qp(engine::QueuePair& qp) {
+    const std::array rings{qp.send_cq, qp.receive_cq};
+    const Qpn qpn = qp.qpn;
+    if (auto destroyed = rnic.destroy_qp(qp, *wire_); !destroyed) return destroyed;
+    discard_completions(qpn, rings);
+    return Ok{};
+  }
+  /// Of a queue pair that begins anew or goes, no old completion comes up any more: its number
+  /// may soon mean another one.
+  static void discard_completions(Qpn qpn, std::span<engine::CompletionQueue* const> rings) {
+    for (engine::CompletionQueue* ring : rings) {
+      if (ring == nullptr) continue;
+      const std::lock_guard polling{static_cast<CompletionQueue*>(ring->cookie())->polling};
+      ring->discard(qpn);
+    }
+  }
   /// The flow but for its source port; its source address is open afterwards.
   Result<packet::Flow> open_flow(const Device& device, const engine::AddressVector& path);
   Status open_path(const Device& device, const engine::QueuePair& qp, engine::QpAttributes& a);
@@ -510,7 +526,11 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
       if (auto opened = impl_->open_datagrams(device, qp); !opened) return named(opened.error());
       pair.attributes.path_mtu = device.active_mtu();  // C9-171: a datagram is one packet
     }
-    return impl_->rnic.modify_qp(pair, attributes, mask);
+    if (auto modified = impl_->rnic.modify_qp(pair, attributes, mask); !modified) return modified;
+    if (pair.state.load() == engine::QpState::reset) {
+      Impl::discard_completions(pair.qpn, std::array{pair.send_cq, pair.receive_cq});
+    }
+    return Ok{};
   });
 }
 

@@ -106,5 +106,20 @@ TEST(CompletionQueue, NoCompletionIsMissedBetweenArmingAndSleeping) {
   }
 }
 
+TEST(CompletionQueue, DiscardsWhatOneQueuePairLeftAndKeepsTheOrderOfTheRest) {
+  CompletionQueue cq{4, nullptr};
+  std::array<Completion, 4> out;
+  (void)cq.push({.wr_id = 1});
+  ASSERT_EQ(cq.poll(out), 1u);  // so that the ring wraps
+  for (std::uint64_t id = 2; id < 6; ++id) {
+    (void)cq.push({.wr_id = id, .qpn = Qpn{id % 2 == 0 ? 7u : 8u}});
+  }
+  cq.discard(Qpn{7});
+  ASSERT_EQ(cq.poll(out), 2u);
+  EXPECT_EQ(out[0].wr_id, 3u);
+  EXPECT_EQ(out[1].wr_id, 5u);
+  EXPECT_TRUE(cq.empty());
+}
+
 }  // namespace
 }  // namespace verbena::engine
