@@ -2,7 +2,9 @@
 
 #include "wire/udp_wire.h"
 
+#include <net/if.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -209,6 +211,48 @@ TEST(UdpWire, AbandonedClosesEveryDescriptor) {
 TEST(UdpWire, RefusesTooLittleMemory) {
   std::vector<std::uint8_t> memory(UdpWire::kBufferBytes - 1);
   EXPECT_FALSE(UdpWire::create(memory).ok());
+}
+
+/// A group of this test process's own.
+IpAddress own_group() {
+  const auto pid = static_cast<std::uint32_t>(::getpid());
+  return IpAddress::v4({239, static_cast<std::uint8_t>(pid >> 16),
+                        static_cast<std::uint8_t>(pid >> 8), static_cast<std::uint8_t>(pid)});
+}
+
+TEST(Multicast, EveryMemberGetsItsCopyAndOthersNone) {
+  Station sender{loopback(1)}, member{loopback(2)}, other{loopback(3)};
+  settle({&sender, &member, &other});
+  const unsigned lo = ::if_nametoindex("lo");
+  const IpAddress group = own_group();
+  const Qpn everybody{Qpn::kMask};
+  ASSERT_TRUE(sender.wire->join(group, lo).ok());
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(member.wire->join(group, lo).ok());
+  member.wire->leave(group, lo);  // one of two
+  const auto flow = sender.flow_to(group);
+  const auto send = [&](Qpn qpn, std::uint8_t seed) {
+    ASSERT_TRUE(sender.send(flow, frame_to(qpn, 100, seed)));
+    sender.wire->flush();
+  };
+  send(everybody, 1);
+  ASSERT_TRUE(run_until({&sender, &member, &other}, [&] {
+    return sender.sink.frames.size() == 1 && member.sink.frames.size() == 1;
+  }));
+  EXPECT_EQ(member.sink.frames[0].frame, frame_to(everybody, 100, 1));
+  EXPECT_EQ(member.sink.frames[0].headers.source, sender.address);
+  EXPECT_EQ(member.sink.frames[0].headers.destination, group);
+
+  send(member.qpn(), 2);  // a single queue pair's, but sent to all
+  ASSERT_TRUE(
+      run_until({&sender, &member, &other}, [&] { return member.counters().malformed == 1; }));
+
+  member.wire->leave(group, lo);
+  send(everybody, 3);
+  ASSERT_TRUE(
+      run_until({&sender, &member, &other}, [&] { return sender.sink.frames.size() == 2; }));
+  settle({&sender, &member, &other});
+  EXPECT_EQ(member.sink.frames.size(), 1u);
+  EXPECT_TRUE(other.sink.frames.empty());
 }
 
 }  // namespace
