@@ -122,8 +122,7 @@ void Program::post_sends() {
                                    .rkey = op.rkey,
                                    .sges = op.sges,
                                    .atomic = op.operands,
-                                   .flush = {.global_visibility = true},
-                                   .flush_length = 1,
+                                   .flush = {.what = {.global_visibility = true}, .length = 1},
                                    .xrc_srq = c_.b.srq != nullptr ? c_.b.srq->number : 0});
     if (result == PostResult::queue_full) return;
     ASSERT_EQ(result, PostResult::posted);
