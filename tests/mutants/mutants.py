@@ -622,7 +622,7 @@ MUTANTS = [
     ("cm-dreq-of-another-queue-pair", CM_TEARDOWN,
      "if (m.remote_qpn != c->local.qpn) {",
      "if (false) {"),
-    # Disconnect.CrossingRequestsEndBoth
+    # Disconnect.ACrossingRequestIsAnswered
     ("cm-crossing-dreq-unanswered", CM_TEARDOWN,
      "send_drep(core, c);\n  core.tell(c, {.kind = EventKind::disconnected,",
      "core.tell(c, {.kind = EventKind::disconnected,"),

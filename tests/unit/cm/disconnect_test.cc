@@ -47,6 +47,17 @@ TEST_F(Disconnect, CrossingRequestsEndBoth) {
   EXPECT_EQ(b.cm.state(ids.b), State::timewait);
 }
 
+TEST_F(Disconnect, ACrossingRequestIsAnswered) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  (void)a.sent();  // lost
+  ASSERT_TRUE(b.cm.disconnect(ids.b, {}, now).ok());
+  settle();
+  EXPECT_EQ(a.told_one().kind, EventKind::disconnected);
+  EXPECT_EQ(b.told_one().kind, EventKind::disconnected);
+  EXPECT_EQ(b.cm.state(ids.b), State::timewait);
+}
+
 TEST_F(Disconnect, ALostAnswerIsGivenAgain) {
   const auto ids = established();
   ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
