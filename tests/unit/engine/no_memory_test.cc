@@ -4,64 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <functional>
 #include <new>
 
 #include "engine/rnic.h"
-
-namespace {
-
-/// What operator new of this thread does.
-struct Shortage {
-  bool active = false;
-  bool lasting = false;    // all that follow fail, too
-  std::uint32_t left = 0;  // allocations that still succeed
-  bool struck = false;
-
-  bool strikes() {
-    if (!active) return false;
-    if (left > 0) {
-      --left;
-      return false;
-    }
-    struck = true;
-    active = lasting;
-    return true;
-  }
-};
-thread_local Shortage shortage;  // NOLINT: operator new has no other way to know
-
-void* allocate(std::size_t size, std::size_t alignment) {
-  if (shortage.strikes()) throw std::bad_alloc{};
-  void* p = alignment == 0
-                ? std::malloc(size)
-                : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (p == nullptr) throw std::bad_alloc{};
-  return p;
-}
-
-}  // namespace
-
-void* operator new(std::size_t size) { return allocate(size, 0); }
-void* operator new(std::size_t size, std::align_val_t alignment) {
-  return allocate(size, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-
-// CompletionQueue takes its ring from here; the linker gives us its calls (--wrap).
-extern "C" {
-void* __real_calloc(std::size_t n, std::size_t size);   // NOLINT
-void* __wrap_calloc(std::size_t n, std::size_t size) {  // NOLINT
-  return shortage.strikes() ? nullptr : __real_calloc(n, size);
-}
-}
+#include "tests/unit/engine/shortage.h"
 
 namespace verbena::engine {
 namespace {
+
+using test::shortage;
 
 constexpr std::size_t kRegions = 8;  // the next one makes the key table grow
 
