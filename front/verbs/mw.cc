@@ -7,6 +7,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/data_path.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 
@@ -21,6 +22,7 @@ ibv_mw* alloc_mw(ibv_pd* ibpd, ibv_mw_type type) {
     }
     using Type = engine::MemoryRegion::Type;
     auto mw = std::make_unique<Mw>();
+    Listed listed{context_of(ibpd->context).objects.mws, mw.get()};
     const Result<Key> key =
         pd.nic->alloc_window(pd.id, type == IBV_MW_TYPE_1 ? Type::window_1 : Type::window_2);
     if (!key) return key.error();
@@ -31,8 +33,7 @@ ibv_mw* alloc_mw(ibv_pd* ibpd, ibv_mw_type type) {
     mw->type = type;
     mw->nic = pd.nic;
     mw->key = *key;
-    const auto lock = lock_lists();
-    context_of(ibpd->context).objects.mws.insert(mw.get());
+    listed.keep();
     return mw.release();
   });
 }

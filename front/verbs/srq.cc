@@ -9,6 +9,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 #include "front/verbs/xrcd.h"
@@ -33,6 +34,7 @@ Result<ibv_srq*> create(const SrqRequest& request, ibv_srq_attr& attr) {
   Context& context = context_of(pd.context);
 
   auto srq = std::make_unique<Srq>();
+  Listed listed{context.objects.srqs, srq.get()};
   const Result<host::SharedReceiveQueue*> queue = pd.nic->create_srq(
       {.pd = pd.id,
        .depth = attr.max_wr,
@@ -52,8 +54,8 @@ Result<ibv_srq*> create(const SrqRequest& request, ibv_srq_attr& attr) {
   srq->nic = pd.nic;
   srq->queue = *queue;
   srq->xrc_cq = cq;
+  listed.keep();
   const auto lock = lock_lists();
-  context.objects.srqs.insert(srq.get());
   if (cq != nullptr) ++cq->users;
   return srq.release();
 }

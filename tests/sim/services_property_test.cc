@@ -137,7 +137,8 @@ class SharedReceives {
                                     .create_srq({.pd = first.pd,
                                                  .depth = options_.depth,
                                                  .max_sge = options_.sges,
-                                                 .xrc_cq = first.cq.get()})
+                                                 .xrc_cq = first.cq.get(),
+                                                 .xrcd = first.xrcd})
                                     .value()});
     }
     senders_[0].peer = first;

@@ -25,6 +25,8 @@ struct Fixture final : Dma, Entropy, packet::FrameSink {
     qps.reserve(3);
     srqs.reserve(1);
     windows.reserve(1);
+    xrcds.reserve(2);
+    xrcds.push_back(rnic.open_xrcd().value());
     for (std::size_t i = 0; i < kRegions; ++i) regions.push_back(make_region().value());
     for (QpType type : {QpType::rc, QpType::ud}) {
       qps.push_back(rnic.create_qp(init(type)).value());
@@ -78,6 +80,7 @@ struct Fixture final : Dma, Entropy, packet::FrameSink {
     for (const MemoryRegion& r : regions) EXPECT_TRUE(rnic.deregister_memory(r.key).ok());
     for (SharedReceiveQueue* srq : srqs) EXPECT_TRUE(rnic.destroy_srq(*srq).ok());
     for (Key window : windows) EXPECT_TRUE(rnic.dealloc_window(window).ok());
+    for (XrcdId xrcd : xrcds) EXPECT_TRUE(rnic.close_xrcd(xrcd).ok());
     EXPECT_EQ(cq.users, 0u);
     EXPECT_TRUE(rnic.dealloc_pd(pd).ok()) << "something is still in the domain";
   }
@@ -101,6 +104,7 @@ struct Fixture final : Dma, Entropy, packet::FrameSink {
   std::vector<QueuePair*> qps;
   std::vector<SharedReceiveQueue*> srqs;
   std::vector<Key> windows;
+  std::vector<XrcdId> xrcds;
 
  private:
   std::uint32_t random_ = 7;
@@ -156,8 +160,14 @@ const Call kCalls[] = {
      }},
     {"create_srq", nothing,
      [](Fixture& f) {
-       return kept(f.rnic.create_srq({.pd = f.pd, .depth = 8, .max_sge = 4, .xrc_cq = &f.cq}),
-                   [&](SharedReceiveQueue* srq) { f.srqs.push_back(srq); });
+       return kept(
+           f.rnic.create_srq(
+               {.pd = f.pd, .depth = 8, .max_sge = 4, .xrc_cq = &f.cq, .xrcd = f.xrcds.front()}),
+           [&](SharedReceiveQueue* srq) { f.srqs.push_back(srq); });
+     }},
+    {"open_xrcd", nothing,
+     [](Fixture& f) {
+       return kept(f.rnic.open_xrcd(), [&](XrcdId xrcd) { f.xrcds.push_back(xrcd); });
      }},
     {"create_qp", nothing,
      [](Fixture& f) {
@@ -176,7 +186,7 @@ const Call kCalls[] = {
     {"RTS to SQD", bring_up,
      [](Fixture& f) { return f.modify(QpState::sqd, Attr::kNotifyDrained); }, false},
     {"RTS to ERR", bring_up, [](Fixture& f) { return f.modify(QpState::error, 0); }, false},
-    {"RTS to RESET", bring_up, [](Fixture& f) { return f.modify(QpState::reset, 0); }},
+    {"RTS to RESET", bring_up, [](Fixture& f) { return f.modify(QpState::reset, 0); }, false},
     {"completion queue", nothing,
      [](Fixture&) { return thrown([] { const CompletionQueue another(16, nullptr); }); }},
     {"resize of a completion queue", nothing,
