@@ -99,11 +99,14 @@ struct Connection {
 
   // What both ends agreed on. The passive end has the last word: it saw the other's offer.
   [[nodiscard]] std::uint8_t responder_resources() const {
-    return active ? peer.responder_resources : local.responder_resources;
+    return decided_by_peer() ? peer.responder_resources : local.responder_resources;
   }
   [[nodiscard]] std::uint8_t initiator_depth() const {
-    return active ? peer.initiator_depth : local.initiator_depth;
+    return decided_by_peer() ? peer.initiator_depth : local.initiator_depth;
   }
+
+ private:
+  [[nodiscard]] bool decided_by_peer() const { return active || state == State::req_rcvd; }
 };
 
 }  // namespace verbena::cm

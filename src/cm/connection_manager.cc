@@ -21,7 +21,7 @@ void on_lap(Core& core, const Received& r, const packet::CmLap& m) {
                                                  : packet::AprStatus::invalid_comm_id});
 }
 
-bool has_offer(State s) { return s != State::req_sent && s != State::req_rcvd; }
+bool has_offer(State s) { return s != State::req_sent; }
 
 struct Dispatch {
   Core& core;
@@ -105,8 +105,8 @@ std::optional<QpParameters> ConnectionManager::qp_parameters(ConnectionId id) co
   return QpParameters{.remote_qpn = c->peer.qpn,
                       .local = c->route.local,
                       .remote = c->route.remote,
-                      .rq_psn = c->peer.starting_psn,
-                      .sq_psn = c->local.starting_psn,
+                      .rq_psn = c->local.starting_psn,
+                      .sq_psn = c->peer.starting_psn,
                       .mtu = c->peer.mtu,
                       .max_dest_rd_atomic = c->responder_resources(),
                       .max_rd_atomic = c->initiator_depth(),

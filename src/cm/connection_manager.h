@@ -65,7 +65,7 @@ class ConnectionManager {
   /// After the connect_request of a datagram listener. The request is gone.
   [[nodiscard]] Status sidr_reply(ConnectionId id, const SidrReplyParameters& p);
 
-  /// From connect_response, or accept(), on.
+  /// From connect_response or connect_request on; the numbers of our own end are those of accept().
   [[nodiscard]] std::optional<QpParameters> qp_parameters(ConnectionId id) const;
   [[nodiscard]] std::optional<State> state(ConnectionId id) const;
 

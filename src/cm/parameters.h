@@ -55,7 +55,7 @@ struct ListenParameters {
 /// One end's queue pair, as it is offered to the other end.
 struct QueuePairOffer {
   Qpn qpn{};
-  Psn starting_psn{};                    // of what it will send
+  Psn starting_psn{};                    // that it expects of the peer (IBA 12.7.31)
   std::uint8_t responder_resources = 0;  // READs and atomics of the peer that it can answer at once
   std::uint8_t initiator_depth = 0;      // READs and atomics that it will have outstanding
   std::uint8_t rnr_retry_count = 7;

@@ -34,10 +34,8 @@ class ServiceId {
     }
   }
   [[nodiscard]] constexpr std::uint16_t port() const { return static_cast<std::uint16_t>(v_); }
-  /// Private data of a request begins with an IpCmHeader. IPoIB's and IB's are on their own.
-  [[nodiscard]] constexpr bool has_ip_header() const {
-    return space() == PortSpace::tcp || space() == PortSpace::udp;
-  }
+  /// Private data of a request begins with an IpCmHeader.
+  [[nodiscard]] constexpr bool has_ip_header() const { return space().has_value(); }
   friend constexpr auto operator<=>(ServiceId, ServiceId) = default;
 
  private:

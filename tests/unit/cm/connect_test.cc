@@ -63,8 +63,8 @@ TEST_F(Connect, GivesTheQueuePairsWhatTheyNeed) {
   ASSERT_TRUE(qa.has_value());
   EXPECT_EQ(qa->remote_qpn, Qpn{0x222});
   EXPECT_EQ(qa->remote, b.address);
-  EXPECT_EQ(qa->rq_psn, Psn{0xbbbbbb});
-  EXPECT_EQ(qa->sq_psn, Psn{0xaaaaaa});
+  EXPECT_EQ(qa->rq_psn, Psn{0xaaaaaa});  // what we said is what we expect (IBA 12.7.31)
+  EXPECT_EQ(qa->sq_psn, Psn{0xbbbbbb});
   EXPECT_EQ(qa->mtu, packet::PathMtu::mtu_2048);
   EXPECT_EQ(qa->max_dest_rd_atomic, 1);  // B's initiator depth
   EXPECT_EQ(qa->max_rd_atomic, 2);       // B's responder resources
@@ -75,8 +75,8 @@ TEST_F(Connect, GivesTheQueuePairsWhatTheyNeed) {
   const auto qb = b.cm.qp_parameters(ids.b);
   ASSERT_TRUE(qb.has_value());
   EXPECT_EQ(qb->remote_qpn, Qpn{0x111});
-  EXPECT_EQ(qb->rq_psn, Psn{0xaaaaaa});
-  EXPECT_EQ(qb->sq_psn, Psn{0xbbbbbb});
+  EXPECT_EQ(qb->rq_psn, Psn{0xbbbbbb});
+  EXPECT_EQ(qb->sq_psn, Psn{0xaaaaaa});
   EXPECT_EQ(qb->max_dest_rd_atomic, 2);
   EXPECT_EQ(qb->max_rd_atomic, 1);
   EXPECT_EQ(qb->retry_count, 4);
@@ -115,7 +115,7 @@ TEST_F(Connect, RefusesMoreThanAMessageHolds) {
   EXPECT_EQ(too_much.error().code, EINVAL);
   EXPECT_EQ(too_much.error().message,
             "connect: 57 bytes of private data, the message holds at most 56");
-  p.service = ServiceId{PortSpace::ib, 1};  // no addressing header
+  p.service = ServiceId{0x1000'0000'0000'0001};  // none of rdma_cm's: no addressing header
   p.private_data.assign(92, 1);
   EXPECT_TRUE(a.cm.connect(p, now).ok());
   p.private_data.assign(93, 1);

@@ -119,7 +119,7 @@ TEST_F(SidrTest, LimitsAndTurns) {
   auto p = ask();
   p.private_data.assign(181, 0);
   EXPECT_FALSE(a.cm.sidr_request(p, now).ok());
-  p.service = ServiceId{PortSpace::ib, 3};
+  p.service = ServiceId{0x1000'0000'0000'0003};
   p.private_data.assign(216, 0);
   const auto id = a.cm.sidr_request(p, now);
   ASSERT_TRUE(id.ok());
