@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/entropy.h"
 #include "base/numbers.h"
 
 namespace verbena::engine {
@@ -53,14 +54,7 @@ class Dma {
   ~Dma() = default;
 };
 
-/// Unpredictable numbers. An input like time, so that simulations replay.
-class Entropy {
- public:
-  [[nodiscard]] virtual std::uint32_t next() = 0;
-
- protected:
-  ~Entropy() = default;
-};
+using verbena::Entropy;
 
 /// Names a protection domain.
 enum class PdId : std::uint32_t {};

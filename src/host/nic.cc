@@ -10,14 +10,20 @@
 #include <mutex>
 #include <string>
 
+#include "base/bytes.h"
+#include "cm/connection_manager.h"
 #include "host/clock.h"
 #include "host/config.h"
 #include "host/frame_memory.h"
+#include "host/gsi.h"
 #include "host/log.h"
 #include "host/multicast_group.h"
 #include "host/nic_thread.h"
 #include "host/program_memory.h"
 #include "host/system_entropy.h"
+#include "host/waiting_requests.h"
+#include "packet/bth.h"
+#include "packet/mad.h"
 #include "wire/udp_wire.h"
 
 namespace verbena::host {
@@ -66,6 +72,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       : frames_{std::move(frames)},
         wire_{std::move(udp)},
         rnic{wire_->slot(), *frames_, entropy_},
+        manager{{.slot = wire_->slot()}, entropy_},
         thread_{*this} {}
 
   Status start() { return thread_.start(wire_->data_fd(), wire_->control_fd()); }
@@ -79,6 +86,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       if (!lock) return;
       step(Receive::no);
       settle(lock);
+      tell_observer();
     }
   }
 
@@ -92,6 +100,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       thread_.polled(now_);
       settle(lock);
     }
+    tell_observer();
     send_inline();
   }
 
@@ -107,6 +116,16 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     settle(lock);
     return result;
   }
+
+  [[nodiscard]] wire::UdpWire& wire() { return *wire_; }
+
+  std::vector<cm::Event> take_connection_events() {
+    const NoCancellation shield;
+    const std::lock_guard lock{engine};
+    connection_events_.store(false, std::memory_order_relaxed);
+    return std::exchange(manager.events(), {});
+  }
+  void observe(ConnectionObserver* observer) { observer_.store(observer); }
 
   Status destroy_qp(engine::QueuePair& qp) {
     const std::array rings{qp.send_cq, qp.receive_cq};
@@ -149,6 +168,10 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     now_ = now();
     received_ = receive == Receive::yes && wire_->receive(*this) > 0;
     blocked_ = !rnic.work(*wire_, now_);
+    if (waiting_.next_look() <= now_) look_for_listeners();
+    if (manager.next_deadline() <= now_) manager.expire(now_);
+    if (!manager.outbox().empty()) send_messages();
+    if (!manager.events().empty()) connection_events_.store(true, std::memory_order_relaxed);
     wire_->flush();
     for (engine::CompletionQueue* ring : rnic.notifications()) {
       auto* cq = static_cast<CompletionQueue*>(ring->cookie());
@@ -174,6 +197,27 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     log(LogLevel::warn, "{}", reported_);
   }
 
+  void send_messages() {
+    auto& outbox = manager.outbox();
+    std::size_t sent = 0;
+    for (const cm::OutgoingMad& mad : outbox) {
+      const auto port = wire_->source_port(mad.route.local, packet::kGsiQpn);
+      // Without the address, or room, it counts as lost: whoever waits for it will ask again.
+      if (port && !gsi_.send(mad, *port, *wire_)) {
+        blocked_ = true;
+        break;
+      }
+      ++sent;
+    }
+    outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(sent));
+  }
+
+  /// Without the engine: the observer takes the events with a lock of its own held.
+  void tell_observer() {
+    if (!connection_events_.load(std::memory_order_relaxed)) return;
+    if (ConnectionObserver* observer = observer_.load()) observer->connection_events();
+  }
+
   /// Lets go of the engine, and has the NIC thread do what is left.
   void settle(std::unique_lock<std::mutex>& lock) {
     const Instant deadline = wake_at();
@@ -182,13 +226,34 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   [[nodiscard]] Instant wake_at() const {
-    if (blocked_) return std::min(now_ + kFull, rnic.next_deadline());
+    const Instant deadline =
+        std::min({rnic.next_deadline(), manager.next_deadline(), waiting_.next_look()});
+    if (blocked_) return std::min(now_ + kFull, deadline);
     if (rnic.has_work()) return now_;
-    return rnic.next_deadline();
+    return deadline;
   }
 
   // wire::DatagramSink
-  void datagram(const packet::Datagram& d) override { rnic.receive(d, now_); }
+  void datagram(const packet::Datagram& d) override {
+    constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
+    if (d.bytes.size() >= packet::Bth::kSize &&
+        Qpn{load_be24(&d.bytes[kDestinationQpn])} == packet::kGsiQpn) {
+      if (!wire_->nobody_listens(d) || !waiting_.add(d, now_)) manage_datagram(d);
+      return;
+    }
+    rnic.receive(d, now_);
+  }
+  void manage_datagram(const packet::Datagram& d) {
+    if (const auto mad = mad_of(d)) manager.receive(*mad, now_);
+  }
+  void look_for_listeners() {
+    waiting_.look(now_, [this](const packet::Datagram& d, bool last) {
+      if (wire_->pass_to_listener(d)) return true;
+      if (wire_->nobody_listens(d) && !last) return false;
+      manage_datagram(d);
+      return true;
+    });
+  }
 
   // NicThread::Work
   Outcome work(bool control) override {
@@ -204,6 +269,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     for (int i = 0; i < kRounds && step(Receive::yes); ++i) useful = useful || received_;
     const Instant deadline = wake_at();
     lock.unlock();
+    tell_observer();
     send_inline();
     return {deadline, useful};
   }
@@ -216,10 +282,15 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   bool blocked_ = false;
   std::uint64_t send_errors_ = 0;
   std::string reported_;  // the last of them
+  Gsi gsi_;
+  WaitingRequests waiting_;
+  std::atomic<bool> connection_events_{false};
+  std::atomic<ConnectionObserver*> observer_{nullptr};
 
  public:
   std::mutex engine;
   engine::Rnic rnic;
+  cm::ConnectionManager manager;
 
  private:
   NicThread thread_;
@@ -564,6 +635,38 @@ Status Nic::attach_multicast(QueuePair& qp, const Device& device, const IpAddres
 Status Nic::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
   return impl_->locked([&] { return impl_->detach_multicast(qp, device, gid); });
 }
+
+// ---- connections
+
+Status Nic::open_address(const Device& device, const IpAddress& address) {
+  return impl_->locked([&] { return impl_->wire().open_address(address, device.interface_index); });
+}
+
+Result<wire::BoundPort> Nic::bind_port(const wire::PortBinding& binding) {
+  return impl_->locked([&] { return impl_->wire().bind_port(binding); });
+}
+
+Status Nic::listen_port(wire::PortId port) {
+  return impl_->locked([&] { return impl_->wire().listen_port(port); });
+}
+
+void Nic::release_port(wire::PortId port) {
+  impl_->locked([&] {
+    impl_->wire().release_port(port);
+    return true;
+  });
+}
+
+void Nic::manage(const std::function<void(cm::ConnectionManager&, Instant)>& f) {
+  impl_->locked([&] {
+    f(impl_->manager, now());
+    return true;
+  });
+}
+
+std::vector<cm::Event> Nic::take_connection_events() { return impl_->take_connection_events(); }
+
+void Nic::observe_connections(ConnectionObserver* observer) { impl_->observe(observer); }
 
 // ---- the data path
 

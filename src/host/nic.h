@@ -5,17 +5,26 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "base/spin_lock.h"
+#include "base/time.h"
+#include "cm/event.h"
 #include "engine/rnic.h"
 #include "host/completion_channel.h"
 #include "host/device.h"
 #include "host/event_channel.h"
 #include "host/queue_pair.h"
+#include "wire/port_binding.h"
+
+namespace verbena::cm {
+class ConnectionManager;
+}
 
 namespace verbena::host {
 
@@ -30,6 +39,16 @@ struct CompletionQueue {
   SpinLock polling;           // one consumer at a time
   unsigned events_taken = 0;  // the channel's
   std::atomic<unsigned> vain_polls{0};
+};
+
+/// Is told when connections have news. Called without locks of the NIC's, by any thread that
+/// makes progress, but never from within manage().
+class ConnectionObserver {
+ public:
+  virtual void connection_events() = 0;
+
+ protected:
+  ~ConnectionObserver() = default;
 };
 
 class Nic {
@@ -89,6 +108,21 @@ class Nic {
   /// UD: joins the group on the device's interface. `gid` as group_of() knows it.
   Status attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
   Status detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
+
+  // Connections. Thread-safe.
+
+  /// Requests to `address` are heard, and messages can leave from it.
+  Status open_address(const Device& device, const IpAddress& address);
+  /// A port of rdma_cm's port spaces, among all processes of the host. See wire/udp_wire.h.
+  [[nodiscard]] Result<wire::BoundPort> bind_port(const wire::PortBinding& binding);
+  Status listen_port(wire::PortId port);
+  void release_port(wire::PortId port);
+  /// Runs `f` on the connection manager, and sends what it left to send.
+  void manage(const std::function<void(cm::ConnectionManager&, Instant)>& f);
+  /// In the order in which they happened, if one caller at a time takes them.
+  [[nodiscard]] std::vector<cm::Event> take_connection_events();
+  /// nullptr: nobody. The observer lives as long as the process.
+  void observe_connections(ConnectionObserver* observer);
 
   // The data path. Thread-safe; never waits for the engine.
 

@@ -6,9 +6,11 @@
 #include <array>
 #include <cerrno>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "base/bytes.h"
+#include "packet/cm_steering.h"
 #include "packet/icrc.h"
 #include "packet/mad.h"
 #include "packet/packet.h"
@@ -289,6 +291,19 @@ class UdpWire::Impl {
     return 0;
   }
 
+  [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const {
+    const auto target = packet::cm_target(d.bytes);
+    const auto* request = target ? std::get_if<packet::ToListener>(&*target) : nullptr;
+    return request != nullptr && !listener_of(table_, request->service, d.destination);
+  }
+
+  bool pass_to_listener(const packet::Datagram& d) {
+    const auto route = gsi_route(d, table_, slot_);
+    if (route.owner == slot_) return false;
+    copy_to(route.owner, d);
+    return true;
+  }
+
   /// The destination of a frame that is long enough and undamaged.
   std::optional<Qpn> checked(const packet::Datagram& d) {
     if (d.bytes.size() < kMinFrame) {
@@ -429,6 +444,9 @@ Result<std::uint16_t> UdpWire::source_port(const IpAddress& address, Qpn qpn) {
 Result<BoundPort> UdpWire::bind_port(const PortBinding& wanted) { return impl_->bind_port(wanted); }
 Status UdpWire::listen_port(PortId id) { return impl_->listen_port(id); }
 void UdpWire::release_port(PortId id) { impl_->release_port(id); }
+
+bool UdpWire::nobody_listens(const packet::Datagram& d) const { return impl_->nobody_listens(d); }
+bool UdpWire::pass_to_listener(const packet::Datagram& d) { return impl_->pass_to_listener(d); }
 
 std::span<std::uint8_t> UdpWire::reserve(const packet::Flow& flow, std::size_t size) {
   return impl_->transmitter_.reserve(flow, size);

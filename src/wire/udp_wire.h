@@ -63,6 +63,10 @@ class UdpWire final : public packet::FrameSink {
   /// From now on REQ and SIDR_REQ for it come here. EADDRINUSE: another binding listens there.
   Status listen_port(PortId id);
   void release_port(PortId id);
+  /// A connection request (REQ or SIDR_REQ to QP 1) for which no process listens.
+  [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const;
+  /// The same request later: another process may have begun to listen. True: it has it now.
+  bool pass_to_listener(const packet::Datagram& d);
 
   // Sending: frames are gathered into batches of one flow; flush() sends what is left.
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow,
