@@ -19,12 +19,28 @@ namespace verbena::front {
 
 namespace {
 
+/// Without a GRH a LID says where to: ours (RoCE ports have LID 0) means this very port. rsocket
+/// asks for that.
+bool is_own_lid(const ibv_ah_attr& attr) { return attr.is_global == 0 && attr.dlid == 0; }
+
+engine::AddressVector path_to_self(const host::Device& device) {
+  engine::AddressVector path;
+  const auto v4 = std::ranges::find_if(device.gids, &IpAddress::is_v4);
+  const auto chosen = v4 != device.gids.end() ? v4 : device.gids.begin();
+  if (chosen == device.gids.end()) return path;
+  path.global = true;
+  path.source_index = static_cast<std::uint8_t>(chosen - device.gids.begin());
+  path.destination = *chosen;
+  return path;
+}
+
 Result<ibv_ah*> create(ibv_pd* ibpd, const ibv_ah_attr& attr) {
   Pd& pd = pd_of(ibpd);
   if (!is_live(pd.nic)) return inherited("the protection domain");
   Context& context = context_of(ibpd->context);
   if (const Status s = check_port(context, attr.port_num); !s) return s.error();
-  const Result<packet::Flow> flow = pd.nic->resolve(context.device, path_from_c(attr));
+  const Result<packet::Flow> flow = pd.nic->resolve(
+      context.device, is_own_lid(attr) ? path_to_self(context.device) : path_from_c(attr));
   if (!flow) return flow.error();
   auto ah = std::make_unique<Ah>();
   ah->context = ibpd->context;

@@ -14,7 +14,7 @@ NoCancellation::~NoCancellation() { pthread_setcancelstate(previous_, nullptr); 
 
 int report(const char* call, const Error& error) noexcept {
   try {
-    host::log(host::LogLevel::warn, "{}: {}", call, error.message);
+    if (!error.message.empty()) host::log(host::LogLevel::warn, "{}: {}", call, error.message);
   } catch (...) {  // no memory for the line: the code must do
   }
   errno = error.code;

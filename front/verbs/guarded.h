@@ -11,7 +11,7 @@
 
 namespace verbena::front {
 
-/// Logs "CALL: message" and sets errno to the error's code, which it returns.
+/// Logs "CALL: message", if there is one, and sets errno to the error's code, which it returns.
 int report(const char* call, const Error& error) noexcept;
 /// The same of the exception in flight; only in a catch block.
 int report_exception(const char* call) noexcept;

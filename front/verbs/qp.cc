@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -123,6 +124,14 @@ Status check_limits(const ibv_qp_cap& cap) {
   return Ok{};
 }
 
+/// Programs that ask for no inline data send some all the same (rdma_xclient): every device has
+/// room for it where it keeps the gather list.
+std::uint32_t inline_room(const ibv_qp_cap& cap) {
+  return std::max<std::uint32_t>(
+      cap.max_inline_data,
+      std::min<std::uint32_t>(cap.max_send_sge * sizeof(ibv_sge), engine::Limits::kMaxInline));
+}
+
 engine::CompletionQueue* ring_of(Cq* cq) { return cq != nullptr ? &cq->queue->ring : nullptr; }
 
 /// What was made is told in `attr.cap`.
@@ -162,7 +171,7 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
                       .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
                       .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
                       .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
-                      .max_inline = parts.sends ? attr.cap.max_inline_data : 0,
+                      .max_inline = parts.sends ? inline_room(attr.cap) : 0,
                       .signal_all = attr.sq_sig_all != 0,
                       .type = *type,
                       .srq = srq != nullptr ? srq->queue->queue : nullptr,
@@ -177,7 +186,8 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
               .max_inline_data = pair.sq.max_inline()};
   qp->context = context;
   qp->qp_context = attr.qp_context;
-  qp->pd = pd != nullptr ? attr.pd : nullptr;
+  // XRC_RECV has no use for one, but librdmacm takes the id's from here.
+  qp->pd = (attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr.pd : nullptr;
   qp->send_cq = send_cq;
   qp->recv_cq = receive_cq;
   qp->srq = srq != nullptr ? attr.srq : nullptr;

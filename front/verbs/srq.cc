@@ -74,6 +74,7 @@ Result<ibv_srq*> create(const ibv_context* context, ibv_srq_init_attr_ex& attr) 
   if ((attr.comp_mask & needed) != needed) {
     return Error{EINVAL, fmt::format("comp_mask {:#x}: {:#x} is needed", attr.comp_mask, needed)};
   }
+  if (attr.pd == nullptr) return Error{EINVAL, "pd is NULL"};
   SrqRequest request{.pd = attr.pd, .user = attr.srq_context};
   if (xrc) {
     if (attr.xrcd == nullptr || attr.cq == nullptr || attr.xrcd->context != context ||

@@ -1,5 +1,7 @@
 // ibv_read_sysfs_file: programs read a device's properties through it by folder and name.
 
+#include <rdma/rdma_user_cm.h>
+
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -20,6 +22,11 @@ using namespace verbena::front;
 
 VERBENA_EXPORT int ibv_read_sysfs_file(const char* dir, const char* file, char* buffer,
                                        std::size_t size) {
+  if (size > 1 && std::string_view{file} == "class/misc/rdma_cm/abi_version") {
+    // librdmacm asks before it opens the character device.
+    std::copy_n(std::to_string(RDMA_USER_CM_ABI_VERSION).c_str(), 2, buffer);
+    return 1;
+  }
   const Device* const ours = find_device_by_path(dir);
   if (ours == nullptr) {
     return real::call<"ibv_read_sysfs_file", "IBVERBS_1.0">(ibv_read_sysfs_file, dir, file, buffer,

@@ -44,12 +44,12 @@ VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
 }
 
 VERBENA_EXPORT int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
-  if (is_ours(qp)) return unsupported("ibv_set_ece");
+  if (is_ours(qp)) return EOPNOTSUPP;  // librdmacm asks each queue pair; this is its usual answer
   return real::call<"ibv_set_ece", "IBVERBS_1.10">(ibv_set_ece, qp, ece);
 }
 
 VERBENA_EXPORT int ibv_query_ece(ibv_qp* qp, ibv_ece* ece) {
-  if (is_ours(qp)) return unsupported("ibv_query_ece");
+  if (is_ours(qp)) return EOPNOTSUPP;
   return real::call<"ibv_query_ece", "IBVERBS_1.10">(ibv_query_ece, qp, ece);
 }
 

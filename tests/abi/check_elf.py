@@ -47,6 +47,11 @@ def symbols(library, kind):
     return found
 
 
+# The functions of libc that we stand before (front/preload/hooks.cc).
+HOOKS = {"open", "open64", "openat", "openat64", "__open_2", "__open64_2", "fstat", "fstat64",
+         "stat", "stat64", "access", "write", "close"}
+
+
 def main(library, real, version_map):
     check(dynamic(library, "SONAME") == ["libibverbs.so.1"], "the SONAME is not libibverbs.so.1")
     needed = dynamic(library, "NEEDED")
@@ -59,7 +64,7 @@ def main(library, real, version_map):
 
     ours = symbols(library, "defined")
     strangers = {n for n, v in ours if not v and not n.startswith("IBVERBS_")}
-    check(not strangers, f"exported without a version: {sorted(strangers)}")
+    check(strangers == HOOKS, f"exported without a version: {sorted(strangers ^ HOOKS)}")
 
     have = ours | symbols(real, "defined")
     folder = Path(real).parent

@@ -89,6 +89,7 @@ static void test_address_handle(struct ibv_pd* pd) {
   CHECK_NULL(EINVAL, ibv_create_ah(pd, &attr));
   attr.port_num = 1;
   attr.is_global = 0;
+  attr.dlid = 1; /* LID 0 is this port; no other has one */
   CHECK_NULL(EINVAL, ibv_create_ah(pd, &attr));
   attr.is_global = 1;
   attr.grh.sgid_index = 200;

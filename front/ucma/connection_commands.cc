@@ -1,0 +1,230 @@
+// Connections, and their like for datagrams.
+
+#include <infiniband/verbs.h>
+#include <rdma/rdma_user_cm.h>
+
+#include <cerrno>
+
+#include "cm/connection_manager.h"
+#include "front/ucma/commands.h"
+#include "front/ucma/path.h"
+
+namespace verbena::front::ucma {
+
+namespace {
+
+constexpr std::uint32_t kMaxBacklog = 1024;
+
+Error wrong_state(const char* wanted) {
+  return Error{EINVAL, std::string{"the id must be "} + wanted};
+}
+
+cm::PrivateData private_data(const std::uint8_t* bytes, std::uint8_t size) {
+  return {bytes, bytes + size};
+}
+
+cm::QueuePairOffer offer_of(const Id& id, const rdma_ucm_conn_param& p) {
+  return {.qpn = Qpn{p.qp_num},
+          .starting_psn = id.starting_psn,
+          .responder_resources = p.responder_resources,
+          .initiator_depth = p.initiator_depth,
+          .rnr_retry_count = p.rnr_retry_count,
+          .flow_control = p.flow_control != 0,
+          .srq = p.srq != 0};
+}
+
+Result<cm::ConnectionId> ask(cm::ConnectionManager& manager, const Id& id,
+                             const rdma_ucm_conn_param& p, Instant now) {
+  const packet::ServiceId service{id.space, id.destination_port};
+  if (id.datagrams) {
+    return manager.sidr_request({.source = *id.source,
+                                 .destination = *id.destination,
+                                 .service = service,
+                                 .source_port = id.source_port,
+                                 .private_data = private_data(p.private_data, p.private_data_len)},
+                                now);
+  }
+  cm::ConnectParameters c{.source = *id.source,
+                          .destination = *id.destination,
+                          .service = service,
+                          .source_port = id.source_port,
+                          .ca_guid = id.device->guid,
+                          .transport = id.transport,
+                          .offer = offer_of(id, p),
+                          .retry_count = p.retry_count,
+                          .mtu = path_mtu(id),
+                          .traffic_class = id.traffic_class,
+                          .private_data = private_data(p.private_data, p.private_data_len)};
+  if (id.ack_timeout) c.ack_timeout = packet::CmTimeout{*id.ack_timeout};
+  return manager.connect(c, now);
+}
+
+/// Every address that the listener stands for.
+Status open_addresses(host::Nic& nic, const Id& id) {
+  if (id.source) return nic.open_address(*id.device, *id.source);
+  for (const host::Device& device : host::list_devices()) {
+    for (const IpAddress& address : device.gids) {
+      if (!id.v6 && !address.is_v4()) continue;
+      if (id.v6 && id.one_family && address.is_v4()) continue;
+      if (auto opened = nic.open_address(device, address); !opened) return opened;
+    }
+  }
+  return Ok{};
+}
+
+}  // namespace
+
+Status connect(Ucma& ucma, const Command& command) {
+  const auto c = command.as<rdma_ucm_connect>();
+  if (c.conn_param.valid == 0) return Error{EINVAL, "conn_param.valid is 0"};
+  auto found = ucma.find_id(command.channel, c.id);
+  if (!found) return found.error();
+  Id& id = **found;
+  if (id.state != IdState::route_resolved) return wrong_state("resolved (rdma_resolve_route)");
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  if (auto opened = (*nic)->open_address(*id.device, *id.source); !opened) return opened;
+  Status asked = Ok{};
+  (*nic)->manage([&](cm::ConnectionManager& manager, Instant now) {
+    const auto connection = ask(manager, id, c.conn_param, now);
+    if (connection) {
+      ucma.attach(id, *connection);
+    } else {
+      asked = connection.error();
+    }
+  });
+  if (asked) id.state = IdState::connecting;
+  return asked;
+}
+
+Status listen(Ucma& ucma, const Command& command) {
+  const auto c = command.as<rdma_ucm_listen>();
+  auto found = ucma.find_id(command.channel, c.id);
+  if (!found) return found.error();
+  Id& id = **found;
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  if (id.state == IdState::idle) {
+    // As the kernel does: any address, any port.
+    auto bound = (*nic)->bind_port(
+        {.space = id.space, .port = 0, .address = {}, .family = wire::Family::v4});
+    if (!bound) return bound.error();
+    id.port = bound->id;
+    id.source_port = bound->port;
+    id.state = IdState::bound;
+  }
+  if (id.state != IdState::bound) return wrong_state("bound, and not connected");
+  if (auto opened = open_addresses(**nic, id); !opened) return opened;
+  if (auto steered = (*nic)->listen_port(*id.port); !steered) return steered;
+
+  using Family = cm::ListenParameters::Family;
+  Status listening = Ok{};
+  (*nic)->manage([&](cm::ConnectionManager& manager, Instant) {
+    const auto listener = manager.listen(
+        {.service = {id.space, id.source_port},
+         .datagram = id.datagrams,
+         .address = id.source,
+         .family = !id.v6 ? Family::v4 : (id.one_family ? Family::v6 : Family::any),
+         .backlog = c.backlog == 0 || c.backlog > kMaxBacklog ? kMaxBacklog : c.backlog});
+    if (listener) {
+      ucma.attach(id, *listener);
+    } else {
+      listening = listener.error();
+    }
+  });
+  if (listening) id.state = IdState::listening;
+  return listening;
+}
+
+Status accept(Ucma& ucma, const Command& command) {
+  const auto c = command.as<rdma_ucm_accept>();
+  auto found = ucma.find_id(command.channel, c.id);
+  if (!found) return found.error();
+  Id& id = **found;
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  if (!id.connection) return wrong_state("connecting");
+  Status accepted = Ok{};
+  (*nic)->manage([&](cm::ConnectionManager& manager, Instant now) {
+    const rdma_ucm_conn_param& p = c.conn_param;
+    const auto data = private_data(p.private_data, p.private_data_len);
+    if (p.valid == 0) {  // our own request was answered, and the queue pair is ready
+      accepted = manager.establish(*id.connection);
+    } else if (id.datagrams) {
+      accepted = manager.sidr_reply(
+          *id.connection,
+          {.qpn = Qpn{p.qp_num}, .qkey = p.qkey != 0 ? p.qkey : kUdpQkey, .private_data = data});
+    } else {
+      accepted = manager.accept(
+          *id.connection,
+          {.ca_guid = id.device->guid, .offer = offer_of(id, p), .private_data = data}, now);
+    }
+  });
+  if (accepted && c.conn_param.valid != 0) {
+    id.uid = c.uid;
+    if (id.datagrams) id.state = IdState::connected;
+  }
+  return accepted;
+}
+
+Status reject(Ucma& ucma, const Command& command) {
+  const auto c = command.as<rdma_ucm_reject>();
+  auto found = ucma.find_id(command.channel, c.id);
+  if (!found) return found.error();
+  Id& id = **found;
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  if (!id.connection) return wrong_state("connecting");
+  constexpr std::uint8_t kVendorOption = 35;  // rdma_reject_ece()
+  if (c.reason != 0 && c.reason != 28 && c.reason != kVendorOption) {
+    return Error{EINVAL, "reason " + std::to_string(c.reason) + " is not the consumer's to give"};
+  }
+  Status rejected = Ok{};
+  (*nic)->manage([&](cm::ConnectionManager& manager, Instant) {
+    const auto data = private_data(c.private_data, c.private_data_len);
+    if (id.datagrams) {
+      rejected = manager.sidr_reply(*id.connection,
+                                    {.status = packet::SidrStatus::rejected, .private_data = data});
+    } else {
+      cm::RejectParameters p{.private_data = data};
+      if (c.reason != 0) p.reason = static_cast<packet::RejectReason>(c.reason);
+      rejected = manager.reject(*id.connection, p);
+    }
+  });
+  if (rejected) id.state = IdState::over;
+  return rejected;
+}
+
+Status disconnect(Ucma& ucma, const Command& command) {
+  const auto c = command.as<rdma_ucm_disconnect>();
+  auto found = ucma.find_id(command.channel, c.id);
+  if (!found) return found.error();
+  Id& id = **found;
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  if (!id.connection) return wrong_state("connected");
+  // Programs part twice, and from what never came to be; the kernel doesn't mind.
+  (*nic)->manage([&](cm::ConnectionManager& manager, Instant now) {
+    static_cast<void>(manager.disconnect(*id.connection, {}, now));
+  });
+  return Ok{};
+}
+
+Status notify(Ucma& ucma, const Command& command) {
+  const auto c = command.as<rdma_ucm_notify>();
+  auto found = ucma.find_id(command.channel, c.id);
+  if (!found) return found.error();
+  Id& id = **found;
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  if (c.event != IBV_EVENT_COMM_EST || !id.connection) {
+    return Error{EINVAL, "only IBV_EVENT_COMM_EST of a connection is of interest"};
+  }
+  Status noted = Ok{};
+  (*nic)->manage([&](cm::ConnectionManager& manager, Instant) {
+    noted = manager.notify_established(*id.connection);
+  });
+  return noted;
+}
+
+}  // namespace verbena::front::ucma

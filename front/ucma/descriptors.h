@@ -1,0 +1,19 @@
+#pragma once
+
+// Which descriptors of the program are rdma_cm event channels. Known by the inode of what they
+// refer to, never by their number alone: dup2(), close_range() and reuse go around every hook.
+// Lock-free and async-signal-safe: every write() of the program asks.
+
+#include <sys/types.h>
+
+#include <optional>
+
+namespace verbena::front::ucma {
+
+/// False: the number is beyond what we can remember.
+[[nodiscard]] bool remember_descriptor(int fd, ino_t inode);
+
+/// The inode of the channel that `fd` refers to. nullopt: it is no channel.
+[[nodiscard]] std::optional<ino_t> channel_inode(int fd);
+
+}  // namespace verbena::front::ucma

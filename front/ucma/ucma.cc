@@ -1,0 +1,326 @@
+#include "front/ucma/ucma.h"
+
+#include <pthread.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "cm/connection_manager.h"
+#include "front/ucma/addresses.h"
+#include "front/verbs/nic.h"
+
+namespace verbena::front::ucma {
+
+namespace {
+
+std::uint64_t key(cm::ConnectionId id) { return static_cast<std::uint64_t>(id); }
+std::uint64_t key(cm::ListenerId id) { return static_cast<std::uint64_t>(id); }
+
+/// What the program is told, and where the id stands then.
+struct Outcome {
+  EventType event;
+  IdState state;
+};
+
+Outcome outcome_of(cm::EventKind kind, IdState now) {
+  switch (kind) {
+    case cm::EventKind::connect_request:
+      return {EventType::connect_request, IdState::connecting};
+    case cm::EventKind::connect_response:
+      return {EventType::connect_response, IdState::connected};
+    case cm::EventKind::established:
+      return {EventType::established, IdState::connected};
+    case cm::EventKind::rejected:
+      return {EventType::rejected, IdState::over};
+    case cm::EventKind::unreachable:
+      return {EventType::unreachable, IdState::over};
+    case cm::EventKind::connect_error:
+      return {EventType::connect_error, IdState::over};
+    case cm::EventKind::disconnected:
+      return {EventType::disconnected, now};
+    case cm::EventKind::timewait_exit:
+      return {EventType::timewait_exit, IdState::over};
+  }
+  return {EventType::connect_error, IdState::over};
+}
+
+}  // namespace
+
+Ucma& Ucma::instance() {
+  static auto& all = *new Ucma;
+  return all;
+}
+
+Result<host::Nic*> Ucma::nic() {
+  auto started = start_nic();
+  if (!started) return started;
+  if (nic_ != *started) {
+    nic_ = *started;
+    nic_->observe_connections(this);
+    survive_fork();
+  }
+  return nic_;
+}
+
+/// Registered after the NIC's own, so that our lock is taken before the NIC's.
+void Ucma::survive_fork() {
+  static const int registered =
+      pthread_atfork([] { instance().mutex_.lock(); }, [] { instance().mutex_.unlock(); },
+                     [] {
+                       instance().forget_all();
+                       instance().mutex_.unlock();
+                     });
+  static_cast<void>(registered);
+}
+
+void Ucma::forget_all() {
+  nic_ = nullptr;
+  by_connection_.clear();
+  by_listener_.clear();
+  memberships_.clear();
+  ids_.clear();
+  channels_.clear();
+}
+
+// ---- channels
+
+Result<int> Ucma::open_channel(bool close_on_exec, bool nonblocking) {
+  sweep();
+  int fd = -1;
+  auto opened = Channel::open(close_on_exec, nonblocking, fd);
+  if (!opened) return opened.error();
+  channels_[(*opened)->inode].reset(*opened);
+  return fd;
+}
+
+Channel* Ucma::find_channel(ino_t inode) {
+  const auto found = channels_.find(inode);
+  return found == channels_.end() ? nullptr : found->second.get();
+}
+
+void Ucma::sweep() {
+  for (auto it = channels_.begin(); it != channels_.end();) {
+    Channel& channel = *it->second;
+    if (!channel.abandoned()) {
+      ++it;
+      continue;
+    }
+    std::vector<Id*> gone;
+    for (const auto& [handle, id] : ids_) {
+      if (id->channel == &channel) gone.push_back(id.get());
+    }
+    for (Id* id : gone) {
+      if (ids_.contains(id->handle)) destroy_id(*id);
+    }
+    it = channels_.erase(it);
+  }
+}
+
+// ---- ids
+
+/// librdmacm has a table of a million of them.
+std::uint32_t Ucma::new_handle() {
+  constexpr std::uint32_t kMask = (1u << 19) - 1;
+  do {
+    next_handle_ = (next_handle_ + 1) & kMask;
+  } while (next_handle_ == 0 || ids_.contains(next_handle_) || memberships_.contains(next_handle_));
+  return next_handle_;
+}
+
+Id& Ucma::create_id(Channel& channel) {
+  auto id = std::make_unique<Id>();
+  id->handle = new_handle();
+  id->channel = &channel;
+  std::uint32_t random = 0;
+  if (getrandom(&random, sizeof random, 0) != sizeof random) std::abort();  // see SystemEntropy
+  id->starting_psn = Psn{random};
+  return *(ids_[id->handle] = std::move(id));
+}
+
+Result<Id*> Ucma::find_id(Channel& channel, std::uint32_t handle) {
+  const auto found = ids_.find(handle);
+  if (found == ids_.end()) return Error{ENOENT, "no such id: " + std::to_string(handle)};
+  if (found->second->channel != &channel) {
+    return Error{EINVAL, "id " + std::to_string(handle) + " is another event channel's"};
+  }
+  return found->second.get();
+}
+
+void Ucma::drop_events_of(Id& id) {
+  std::vector<std::uint32_t> requests;
+  id.channel->remove([&](const QueuedEvent& e) { return e.id == id.handle; },
+                     [&](const QueuedEvent& e) {
+                       if (e.request) requests.push_back(*e.request);
+                     });
+  // Requests that the program has never heard of go with their listener.
+  for (const std::uint32_t handle : requests) {
+    if (const auto it = ids_.find(handle); it != ids_.end()) destroy_id(*it->second);
+  }
+}
+
+void Ucma::destroy_id(Id& id) {
+  if (nic_ != nullptr) {
+    nic_->manage([&](cm::ConnectionManager& manager, Instant now) {
+      if (id.listener) manager.close(*id.listener);
+      if (id.connection) manager.destroy(*id.connection, now);
+    });
+    if (id.port) nic_->release_port(*id.port);
+  }
+  if (id.listener) by_listener_.erase(key(*id.listener));
+  if (id.connection) by_connection_.erase(key(*id.connection));
+  drop_events_of(id);
+  std::erase_if(memberships_, [&](const auto& m) { return m.second->id == id.handle; });
+  ids_.erase(id.handle);
+}
+
+void Ucma::attach(Id& id, cm::ConnectionId connection) {
+  id.connection = connection;
+  by_connection_[key(connection)] = &id;
+}
+
+void Ucma::attach(Id& id, cm::ListenerId listener) {
+  id.listener = listener;
+  by_listener_[key(listener)] = &id;
+}
+
+// ---- multicast
+
+Membership& Ucma::create_membership(Id& id, std::uint64_t uid) {
+  auto m =
+      std::make_unique<Membership>(Membership{.handle = new_handle(), .uid = uid, .id = id.handle});
+  return *(memberships_[m->handle] = std::move(m));
+}
+
+Result<Membership*> Ucma::find_membership(std::uint32_t handle) {
+  const auto found = memberships_.find(handle);
+  if (found == memberships_.end()) {
+    return Error{ENOENT, "no such membership: " + std::to_string(handle)};
+  }
+  return found->second.get();
+}
+
+void Ucma::destroy_membership(const Membership& membership) {
+  const std::uint32_t handle = membership.handle;
+  if (const auto owner = ids_.find(membership.id); owner != ids_.end()) {
+    owner->second->channel->remove([&](const QueuedEvent& e) { return e.membership == handle; },
+                                   [](const auto&) {});
+  }
+  memberships_.erase(handle);
+}
+
+// ---- events
+
+void Ucma::tell(Id& id, EventType event, int status) {
+  QueuedEvent queued{.id = id.handle};
+  queued.event.uid = id.uid;
+  queued.event.id = id.handle;
+  queued.event.event = static_cast<std::uint32_t>(event);
+  queued.event.status = static_cast<std::uint32_t>(status);
+  id.channel->add(queued);
+}
+
+void Ucma::connection_events() {
+  const auto held = lock();
+  take_news();
+}
+
+void Ucma::take_news() {
+  if (nic_ == nullptr) return;
+  for (const cm::Event& news : nic_->take_connection_events()) {
+    news.kind == cm::EventKind::connect_request ? handle_request(news) : handle(news);
+  }
+}
+
+void Ucma::handle(const cm::Event& news) {
+  const auto found = by_connection_.find(key(news.id));
+  if (found == by_connection_.end()) return;  // destroyed meanwhile
+  Id& id = *found->second;
+  const Outcome outcome = outcome_of(news.kind, id.state);
+  id.state = outcome.state;
+  if (id.uid == 0) return;  // a request that the program hasn't accepted: it hears of it then
+
+  QueuedEvent queued{.id = id.handle};
+  queued.event.uid = id.uid;
+  queued.event.id = id.handle;
+  queued.event.event = static_cast<std::uint32_t>(outcome.event);
+  queued.event.status = static_cast<std::uint32_t>(news.status);
+  put_offer(queued.event, news, id);
+  id.channel->add(queued);
+}
+
+void Ucma::handle_request(const cm::Event& news) {
+  const auto found = by_listener_.find(key(news.listener));
+  auto device = device_with(news.offer.local.address, 0);
+  if (found == by_listener_.end() || !device) {
+    nic_->manage([&](cm::ConnectionManager& m, Instant now) { m.destroy(news.id, now); });
+    return;
+  }
+  Id& listener = *found->second;
+  Id& id = create_id(*listener.channel);
+  id.space = listener.space;
+  id.datagrams = listener.datagrams;
+  id.transport = news.offer.transport;
+  id.state = IdState::connecting;
+  id.v6 = !news.offer.local.address.is_v4();
+  id.source = news.offer.local.address;
+  id.source_port = news.offer.local.port;
+  id.destination = news.offer.remote.address;
+  id.destination_port = news.offer.remote.port;
+  id.device = std::move(*device);
+  id.traffic_class = listener.traffic_class;
+  attach(id, news.id);
+
+  // It goes to the listener, and names the new id.
+  QueuedEvent queued{.id = listener.handle, .request = id.handle, .connection = news.id};
+  queued.event.uid = listener.uid;
+  queued.event.id = id.handle;
+  queued.event.event = static_cast<std::uint32_t>(EventType::connect_request);
+  put_offer(queued.event, news, id);
+  listener.channel->add(queued);
+}
+
+void put_path(ib_uverbs_ah_attr& to, const Id& id, const IpAddress& remote) {
+  to = {};
+  std::copy(remote.bytes().begin(), remote.bytes().end(), to.grh.dgid);
+  to.grh.hop_limit = 64;
+  to.grh.traffic_class = id.traffic_class;
+  if (id.device && id.source) {
+    const auto& gids = id.device->gids;
+    to.grh.sgid_index =
+        static_cast<std::uint8_t>(std::find(gids.begin(), gids.end(), *id.source) - gids.begin());
+  }
+  to.is_global = 1;
+  to.port_num = 1;
+}
+
+void put_offer(rdma_ucm_event_resp& to, const cm::Event& news, const Id& id) {
+  const auto put_private = [&news](auto& param) {
+    const std::size_t n = std::min<std::size_t>(news.private_data.size(), 255);
+    std::copy_n(news.private_data.begin(), n, param.private_data);
+    param.private_data_len = static_cast<std::uint8_t>(n);
+  };
+  const cm::PeerOffer& offer = news.offer;
+  if (id.datagrams) {
+    rdma_ucm_ud_param& ud = to.param.ud;
+    put_private(ud);
+    if (news.kind != cm::EventKind::established) return;
+    ud.qp_num = offer.qpn.value();
+    ud.qkey = offer.qkey;
+    put_path(ud.ah_attr, id, offer.remote.address);
+    return;
+  }
+  rdma_ucm_conn_param& conn = to.param.conn;
+  put_private(conn);
+  conn.qp_num = offer.qpn.value();
+  conn.responder_resources = offer.responder_resources;
+  conn.initiator_depth = offer.initiator_depth;
+  conn.flow_control = offer.flow_control ? 1 : 0;
+  conn.retry_count = offer.retry_count;
+  conn.rnr_retry_count = offer.rnr_retry_count;
+  conn.srq = offer.srq ? 1 : 0;
+  conn.valid = 1;
+}
+
+}  // namespace verbena::front::ucma

@@ -1,0 +1,97 @@
+#pragma once
+
+// Everything behind /dev/infiniband/rdma_cm, of one process: channels, ids, and what the
+// connection manager says about them.
+//
+//   program --write()--> commands.h --> Ucma --> host::Nic --> cm::ConnectionManager
+//   program <-GET_EVENT- Channel  <--- Ucma <-- cm::Event
+//
+// One lock for all of it, taken before the NIC's. Functions want it held unless they say so.
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/result.h"
+#include "cm/event.h"
+#include "front/ucma/channel.h"
+#include "front/ucma/event_type.h"
+#include "front/ucma/id.h"
+#include "host/nic.h"
+
+namespace verbena::front::ucma {
+
+class Ucma final : host::ConnectionObserver {
+ public:
+  /// Never destroyed: threads of the program may outlive our destructors.
+  static Ucma& instance();
+
+  [[nodiscard]] std::unique_lock<std::mutex> lock() { return std::unique_lock{mutex_}; }
+
+  /// Starts the NIC if it isn't running.
+  [[nodiscard]] Result<host::Nic*> nic();
+
+  // Channels.
+
+  [[nodiscard]] Result<int> open_channel(bool close_on_exec, bool nonblocking);
+  /// nullptr: it was a parent's.
+  [[nodiscard]] Channel* find_channel(ino_t inode);
+  /// Destroys what belongs to channels that nobody holds any more.
+  void sweep();
+
+  // Ids.
+
+  Id& create_id(Channel& channel);
+  /// ENOENT; EINVAL: it is another channel's.
+  [[nodiscard]] Result<Id*> find_id(Channel& channel, std::uint32_t handle);
+  /// Ends its connection, frees its port, forgets its events.
+  void destroy_id(Id& id);
+
+  [[nodiscard]] Result<Membership*> find_membership(std::uint32_t handle);
+  Membership& create_membership(Id& id, std::uint64_t uid);
+  void destroy_membership(const Membership& membership);
+
+  // Events.
+
+  /// To the program: it happened to `id`.
+  void tell(Id& id, EventType event, int status = 0);
+  /// The connection manager's news, to whom they concern.
+  void take_news();
+  /// `connection` is now `id`'s.
+  void attach(Id& id, cm::ConnectionId connection);
+  void attach(Id& id, cm::ListenerId listener);
+
+ private:
+  Ucma() = default;
+  void survive_fork();
+  void forget_all();
+
+  // host::ConnectionObserver; without the lock
+  void connection_events() override;
+
+  void handle(const cm::Event& news);
+  void handle_request(const cm::Event& news);
+  void drop_events_of(Id& id);
+  [[nodiscard]] std::uint32_t new_handle();
+
+  std::mutex mutex_;
+  host::Nic* nic_ = nullptr;
+  std::map<ino_t, std::unique_ptr<Channel>> channels_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Id>> ids_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<Membership>> memberships_;
+  std::unordered_map<std::uint64_t, Id*> by_connection_;  // cm::ConnectionId
+  std::unordered_map<std::uint64_t, Id*> by_listener_;    // cm::ListenerId
+  std::uint32_t next_handle_ = 0;
+};
+
+/// Turns the connection manager's words into the command interface's.
+void put_offer(rdma_ucm_event_resp& to, const cm::Event& news, const Id& id);
+
+/// An address handle's attributes for the way from `id`'s device to `remote`.
+void put_path(ib_uverbs_ah_attr& to, const Id& id, const IpAddress& remote);
+
+}  // namespace verbena::front::ucma
