@@ -9,6 +9,7 @@
 
 #include "cm/connection_manager.h"
 #include "front/ucma/addresses.h"
+#include "front/verbs/guarded.h"
 #include "front/verbs/nic.h"
 
 namespace verbena::front::ucma {
@@ -221,9 +222,19 @@ void Ucma::tell(Id& id, EventType event, int status) {
   id.channel->add(queued);
 }
 
-void Ucma::connection_events() {
-  const auto held = lock();
-  take_news();
+bool Ucma::connection_events(Wait wait) {
+  std::unique_lock held{mutex_, std::defer_lock};
+  if (wait == Wait::yes) {
+    held.lock();
+  } else if (!held.try_lock()) {
+    return false;
+  }
+  try {
+    take_news();
+  } catch (...) {  // no memory: whoever waits for the event asks again, or runs into his timeout
+    report_exception("rdma_cm event");
+  }
+  return true;
 }
 
 void Ucma::take_news() {

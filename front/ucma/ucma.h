@@ -71,7 +71,7 @@ class Ucma final : host::ConnectionObserver {
   void forget_all();
 
   // host::ConnectionObserver; without the lock
-  void connection_events() override;
+  bool connection_events(Wait wait) override;
 
   void handle(const cm::Event& news);
   void handle_request(const cm::Event& news);

@@ -86,7 +86,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       if (!lock) return;
       step(Receive::no);
       settle(lock);
-      tell_observer();
+      tell_observer(ConnectionObserver::Wait::no);
     }
   }
 
@@ -100,7 +100,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       thread_.polled(now_);
       settle(lock);
     }
-    tell_observer();
+    tell_observer(ConnectionObserver::Wait::no);
     send_inline();
   }
 
@@ -212,10 +212,14 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(sent));
   }
 
-  /// Without the engine: the observer takes the events with a lock of its own held.
-  void tell_observer() {
+  /// Without the engine: the observer takes the events with a lock of its own held. A program's
+  /// thread doesn't wait for that lock, the NIC thread does it then.
+  void tell_observer(ConnectionObserver::Wait wait) {
     if (!connection_events_.load(std::memory_order_relaxed)) return;
-    if (ConnectionObserver* observer = observer_.load()) observer->connection_events();
+    ConnectionObserver* const observer = observer_.load();
+    if (observer == nullptr) return;
+    const NoCancellation shield;
+    if (!observer->connection_events(wait)) thread_.wake_by(now());
   }
 
   /// Lets go of the engine, and has the NIC thread do what is left.
@@ -269,7 +273,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     for (int i = 0; i < kRounds && step(Receive::yes); ++i) useful = useful || received_;
     const Instant deadline = wake_at();
     lock.unlock();
-    tell_observer();
+    tell_observer(ConnectionObserver::Wait::yes);
     send_inline();
     return {deadline, useful};
   }

@@ -45,7 +45,9 @@ struct CompletionQueue {
 /// makes progress, but never from within manage().
 class ConnectionObserver {
  public:
-  virtual void connection_events() = 0;
+  enum class Wait : bool { no, yes };
+  /// False: it would have to wait.
+  virtual bool connection_events(Wait wait) = 0;
 
  protected:
   ~ConnectionObserver() = default;
