@@ -1,16 +1,11 @@
 #include "front/verbs/guarded.h"
 
-#include <pthread.h>
-
 #include <exception>
 #include <new>
 
 #include "host/log.h"
 
 namespace verbena::front {
-
-NoCancellation::NoCancellation() { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &previous_); }
-NoCancellation::~NoCancellation() { pthread_setcancelstate(previous_, nullptr); }
 
 int report(const char* call, const Error& error) noexcept {
   try {

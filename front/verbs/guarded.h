@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/result.h"
+#include "host/no_cancellation.h"
 
 namespace verbena::front {
 
@@ -16,18 +17,8 @@ int report(const char* call, const Error& error) noexcept;
 /// The same of the exception in flight; only in a catch block.
 int report_exception(const char* call) noexcept;
 
-/// Keeps the thread from being cancelled inside the NIC, with its locks held: verbs are no
-/// cancellation points, but the system calls beneath them are.
-class NoCancellation {
- public:
-  NoCancellation();
-  ~NoCancellation();
-  NoCancellation(const NoCancellation&) = delete;
-  NoCancellation& operator=(const NoCancellation&) = delete;
-
- private:
-  int previous_;
-};
+/// Verbs are no cancellation points, but the system calls beneath them are.
+using host::NoCancellation;
 
 /// A verb that gives an object: nullptr and errno on failure. `body` returns Result<T*>.
 template <typename Body>

@@ -1,0 +1,286 @@
+#pragma once
+
+// What is behind host/nic.h: the engine and the wire, and how progress is made on them. Of nic*.cc
+// alone.
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/bytes.h"
+#include "cm/connection_manager.h"
+#include "host/clock.h"
+#include "host/frame_memory.h"
+#include "host/gsi.h"
+#include "host/log.h"
+#include "host/nic.h"
+#include "host/nic_thread.h"
+#include "host/no_cancellation.h"
+#include "host/system_entropy.h"
+#include "host/waiting_requests.h"
+#include "packet/bth.h"
+#include "packet/mad.h"
+#include "wire/udp_wire.h"
+
+namespace verbena::host {
+
+/// Events that the program took; there will be no more.
+inline unsigned silence(EventSource& source) {
+  return source.channel != nullptr ? source.channel->forget(source) : 0;
+}
+
+/// Everything behind `engine` belongs to whoever holds it.
+class Nic::Impl final : wire::DatagramSink, NicThread::Work {
+ public:
+  Impl(std::unique_ptr<FrameMemory> frames, std::unique_ptr<wire::UdpWire> udp)
+      : frames_{std::move(frames)},
+        wire_{std::move(udp)},
+        rnic{wire_->slot(), *frames_, entropy_},
+        manager{{.slot = wire_->slot()}, entropy_},
+        thread_{*this} {}
+
+  Status start() { return thread_.start(wire_->data_fd(), wire_->control_fd()); }
+
+  /// A program's thread, after posting: send, if nobody else has the engine.
+  void send_inline() {
+    // Whoever has it looks for doorbells after it let go, so a failed try loses nothing.
+    const NoCancellation shield;
+    while (rnic.has_doorbells()) {
+      std::unique_lock lock{engine, std::try_to_lock};
+      if (!lock) return;
+      step(Receive::no);
+      settle(lock);
+      tell_observer(ConnectionObserver::Wait::no);
+    }
+  }
+
+  /// A program's thread that polls in vain.
+  void progress_inline() {
+    {
+      const NoCancellation shield;
+      std::unique_lock lock{engine, std::try_to_lock};
+      if (!lock) return;
+      step(Receive::yes);
+      thread_.polled(now_);
+      settle(lock);
+    }
+    tell_observer(ConnectionObserver::Wait::no);
+    send_inline();
+  }
+
+  void expect_sleep() { thread_.return_to_duty(); }
+
+  /// Set-up, under the lock; whatever it leaves to do is done.
+  template <typename F>
+  auto locked(F&& f) {
+    const NoCancellation shield;
+    std::unique_lock lock{engine};
+    auto result = f();
+    step(Receive::no);
+    settle(lock);
+    return result;
+  }
+
+  [[nodiscard]] wire::UdpWire& wire() { return *wire_; }
+
+  std::vector<cm::Event> take_connection_events() {
+    const NoCancellation shield;
+    const std::lock_guard lock{engine};
+    connection_events_.store(false, std::memory_order_relaxed);
+    return std::exchange(manager.events(), {});
+  }
+  void observe(ConnectionObserver* observer) { observer_.store(observer); }
+
+  Status destroy_qp(engine::QueuePair& qp) {
+    const std::array rings{qp.send_cq, qp.receive_cq};
+    const Qpn qpn = qp.qpn;
+    if (auto destroyed = rnic.destroy_qp(qp, *wire_); !destroyed) return destroyed;
+    discard_completions(qpn, rings);
+    return Ok{};
+  }
+  /// Of a queue pair that begins anew or goes, no old completion comes up any more: its number
+  /// may soon mean another one.
+  static void discard_completions(Qpn qpn, std::span<engine::CompletionQueue* const> rings) {
+    for (engine::CompletionQueue* ring : rings) {
+      if (ring == nullptr) continue;
+      const std::lock_guard polling{static_cast<CompletionQueue*>(ring->cookie())->polling};
+      ring->discard(qpn);
+    }
+  }
+  /// The flow but for its source port; its source address is open afterwards.
+  Result<packet::Flow> open_flow(const Device& device, const engine::AddressVector& path);
+  Status open_path(const Device& device, const engine::QueuePair& qp, engine::QpAttributes& a);
+  Status open_datagrams(const Device& device, QueuePair& qp);
+  Status attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
+  Status detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
+  void leave_groups(QueuePair& qp) {
+    for (const Membership& m : qp.groups) wire_->leave(m.group, m.interface);
+    qp.groups.clear();
+  }
+
+  void abandon() {
+    wire_->abandon();
+    frames_->abandon();
+    thread_.abandon();
+  }
+
+ private:
+  /// Rounds of receive and send that the NIC thread does before it lets go of the lock.
+  static constexpr int kRounds = 4;
+  /// When the NIC thread looks again at an engine that somebody else had.
+  static constexpr Duration kBusy = std::chrono::microseconds{50};
+  /// Full sockets say when they have room again; this is only in case they don't.
+  static constexpr Duration kFull = std::chrono::milliseconds{1};
+
+  enum class Receive : bool { no, yes };
+
+  /// The host's part of what an event is about.
+  static EventSource& source_of(const engine::Event& e) {
+    if (e.qp != nullptr) return static_cast<QueuePair*>(e.qp->cookie)->events;
+    if (e.srq != nullptr) return static_cast<SharedReceiveQueue*>(e.srq->cookie)->events;
+    return static_cast<CompletionQueue*>(e.cq->cookie())->events;
+  }
+
+  /// One round. True: there was something, so there may be more.
+  bool step(Receive receive) {
+    now_ = now();
+    received_ = receive == Receive::yes && wire_->receive(*this) > 0;
+    blocked_ = !rnic.work(*wire_, now_);
+    if (waiting_.next_look() <= now_) look_for_listeners();
+    if (manager.next_deadline() <= now_) manager.expire(now_);
+    if (!manager.outbox().empty()) send_messages();
+    if (!manager.events().empty()) connection_events_.store(true, std::memory_order_relaxed);
+    wire_->flush();
+    for (engine::CompletionQueue* ring : rnic.notifications()) {
+      auto* cq = static_cast<CompletionQueue*>(ring->cookie());
+      if (cq->channel != nullptr) cq->channel->raise(*cq);
+    }
+    rnic.notifications().clear();
+    for (const engine::Event& e : rnic.events()) {
+      EventSource& source = source_of(e);
+      if (source.channel == nullptr) continue;
+      source.channel->raise({static_cast<std::uint8_t>(e.kind), &source});
+    }
+    rnic.events().clear();
+    if (wire_->counters().send_errors != send_errors_) report_send_error();
+    return received_ || (rnic.has_work() && !blocked_);
+  }
+
+  /// The network may lose packets without a word, but not those that never left. One line for
+  /// each new reason, not for each packet.
+  void report_send_error() {
+    send_errors_ = wire_->counters().send_errors;
+    if (wire_->last_send_error() == reported_) return;
+    reported_ = wire_->last_send_error();
+    log(LogLevel::warn, "{}", reported_);
+  }
+
+  void send_messages() {
+    auto& outbox = manager.outbox();
+    std::size_t sent = 0;
+    for (const cm::OutgoingMad& mad : outbox) {
+      const auto port = wire_->source_port(mad.route.local, packet::kGsiQpn);
+      // Without the address, or room, it counts as lost: whoever waits for it will ask again.
+      if (port && !gsi_.send(mad, *port, *wire_)) {
+        blocked_ = true;
+        break;
+      }
+      ++sent;
+    }
+    outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(sent));
+  }
+
+  /// Without the engine: the observer takes the events with a lock of its own held. A program's
+  /// thread doesn't wait for that lock, the NIC thread does it then.
+  void tell_observer(ConnectionObserver::Wait wait) {
+    if (!connection_events_.load(std::memory_order_relaxed)) return;
+    ConnectionObserver* const observer = observer_.load();
+    if (observer == nullptr) return;
+    const NoCancellation shield;
+    if (!observer->connection_events(wait)) thread_.wake_by(now());
+  }
+
+  /// Lets go of the engine, and has the NIC thread do what is left.
+  void settle(std::unique_lock<std::mutex>& lock) {
+    const Instant deadline = wake_at();
+    lock.unlock();
+    thread_.wake_by(deadline);
+  }
+
+  [[nodiscard]] Instant wake_at() const {
+    const Instant deadline =
+        std::min({rnic.next_deadline(), manager.next_deadline(), waiting_.next_look()});
+    if (blocked_) return std::min(now_ + kFull, deadline);
+    if (rnic.has_work()) return now_;
+    return deadline;
+  }
+
+  // wire::DatagramSink
+  void datagram(const packet::Datagram& d) override {
+    constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
+    if (d.bytes.size() >= packet::Bth::kSize &&
+        Qpn{load_be24(&d.bytes[kDestinationQpn])} == packet::kGsiQpn) {
+      if (!wire_->nobody_listens(d) || !waiting_.add(d, now_)) manage_datagram(d);
+      return;
+    }
+    rnic.receive(d, now_);
+  }
+  void manage_datagram(const packet::Datagram& d) {
+    if (const auto mad = mad_of(d)) manager.receive(*mad, now_);
+  }
+  void look_for_listeners() {
+    waiting_.look(now_, [this](const packet::Datagram& d, bool last) {
+      if (wire_->pass_to_listener(d)) return true;
+      if (wire_->nobody_listens(d) && !last) return false;
+      manage_datagram(d);
+      return true;
+    });
+  }
+
+  // NicThread::Work
+  Outcome work(bool control) override {
+    std::unique_lock lock{engine, std::defer_lock};
+    if (control) {
+      lock.lock();
+    } else if (!lock.try_lock()) {
+      return {now() + kBusy, false};  // a program's thread is at it
+    }
+    now_ = now();
+    if (control) wire_->serve_control(*this);
+    bool useful = false;
+    for (int i = 0; i < kRounds && step(Receive::yes); ++i) useful = useful || received_;
+    const Instant deadline = wake_at();
+    lock.unlock();
+    tell_observer(ConnectionObserver::Wait::yes);
+    send_inline();
+    return {deadline, useful};
+  }
+
+  std::unique_ptr<FrameMemory> frames_;
+  SystemEntropy entropy_;
+  std::unique_ptr<wire::UdpWire> wire_;
+  Instant now_ = now();
+  bool received_ = false;  // by the last step
+  bool blocked_ = false;
+  std::uint64_t send_errors_ = 0;
+  std::string reported_;  // the last of them
+  Gsi gsi_;
+  WaitingRequests waiting_;
+  std::atomic<bool> connection_events_{false};
+  std::atomic<ConnectionObserver*> observer_{nullptr};
+
+ public:
+  std::mutex engine;
+  engine::Rnic rnic;
+  cm::ConnectionManager manager;
+
+ private:
+  NicThread thread_;
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,95 @@
+// The ways of packets: address vectors to flows, and groups.
+
+#include <cerrno>
+
+#include "host/multicast_group.h"
+#include "host/nic_impl.h"
+
+namespace verbena::host {
+
+Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::AddressVector& path) {
+  if (!path.global) {
+    return Error{EINVAL,
+                 "the address vector has no GRH (is_global = 0); RoCE needs one: set is_global and "
+                 "sgid_index"};
+  }
+  if (path.source_index >= device.gids.size()) {
+    return Error{EINVAL, fmt::format("sgid_index {}, but {} has GIDs 0 to {}", path.source_index,
+                                     device.name, device.gids.size() - 1)};
+  }
+  const IpAddress source = device.gids[path.source_index];
+  const IpAddress destination = group_of(path.destination).value_or(path.destination);
+  if (source.is_v4() != destination.is_v4()) {
+    return Error{EINVAL,
+                 fmt::format("GID {} of {} is {}, which can't reach {}: choose a "
+                             "sgid_index of the same family",
+                             path.source_index, device.name, source.text(), destination.text())};
+  }
+  if (auto opened = wire_->open_address(source, device.interface_index); !opened) {
+    return opened.error();
+  }
+  return packet::Flow{.source = source,
+                      .destination = destination,
+                      .traffic_class = path.traffic_class,
+                      .hop_limit = path.hop_limit};
+}
+
+Status Nic::Impl::open_path(const Device& device, const engine::QueuePair& qp,
+                            engine::QpAttributes& a) {
+  const auto flow = open_flow(device, a.path);
+  if (!flow) return flow.error();
+  if (flow->destination.is_multicast()) {
+    return Error{EINVAL, fmt::format("{} is a multicast address: only UD sends to those",
+                                     flow->destination.text())};
+  }
+  const auto port = wire_->source_port(flow->source, qp.qpn);
+  if (!port) return port.error();
+  a.flow = *flow;
+  a.flow.source_port = *port;
+  return Ok{};
+}
+
+/// Datagrams may come to, and leave from, any address of the device. One that can't be opened
+/// is no reason to do without the others.
+Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
+  if (!qp.ports.empty()) return Ok{};
+  std::optional<Error> problem;
+  for (const IpAddress& address : device.gids) {
+    Status opened = wire_->open_address(address, device.interface_index);
+    const auto port =
+        opened ? wire_->source_port(address, qp.pair->qpn) : Result<std::uint16_t>{opened.error()};
+    if (port) {
+      qp.ports.add(address, *port);
+      continue;
+    }
+    problem = port.error();
+    log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.pair->qpn.value(), address.text(),
+        problem->message);
+  }
+  if (qp.ports.empty() && problem) return *problem;
+  return Ok{};
+}
+
+Status Nic::Impl::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  const auto group = group_of(gid);
+  if (!group) return Error{EINVAL, fmt::format("{} is not a multicast GID", gid.text())};
+  const Membership membership{*group, device.interface_index};
+  if (std::find(qp.groups.begin(), qp.groups.end(), membership) != qp.groups.end()) return Ok{};
+  if (auto joined = wire_->join(*group, device.interface_index); !joined) return joined;
+  if (auto attached = rnic.attach_multicast(*qp.pair, *group); !attached) {
+    wire_->leave(*group, device.interface_index);
+    return attached;
+  }
+  qp.groups.push_back(membership);
+  return Ok{};
+}
+
+Status Nic::Impl::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  const IpAddress group = group_of(gid).value_or(gid);
+  if (auto detached = rnic.detach_multicast(*qp.pair, group); !detached) return detached;
+  wire_->leave(group, device.interface_index);
+  std::erase(qp.groups, Membership{group, device.interface_index});
+  return Ok{};
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,244 @@
+// What programs make and destroy, and connections: each call is one on the engine, with its lock.
+
+#include <cerrno>
+
+#include "host/nic_impl.h"
+#include "host/program_memory.h"
+
+namespace verbena::host {
+
+Result<engine::PdId> Nic::alloc_pd() {
+  return impl_->locked([&] { return impl_->rnic.alloc_pd(); });
+}
+
+Status Nic::dealloc_pd(engine::PdId pd) {
+  return impl_->locked([&] { return impl_->rnic.dealloc_pd(pd); });
+}
+
+Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,
+                                                  std::uint64_t iova, unsigned access) {
+  if (auto ready = prepare_memory(memory, (access & engine::Access::kLocalWrite) != 0); !ready) {
+    return ready.error();
+  }
+  return impl_->locked([&] { return impl_->rnic.register_memory(pd, memory, iova, access); });
+}
+
+Status Nic::deregister_memory(Key key) {
+  return impl_->locked([&] { return impl_->rnic.deregister_memory(key); });
+}
+
+Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engine::PdId> pd,
+                                                    std::optional<engine::Segment> memory,
+                                                    std::optional<unsigned> access) {
+  const auto present = impl_->locked([&]() -> Result<engine::MemoryRegion> {
+    const engine::MemoryRegion* found = impl_->rnic.find_region(key);
+    if (found == nullptr) return Error{EINVAL, "no such memory region"};
+    return *found;
+  });
+  if (!present) return present;
+  const engine::Segment range = memory.value_or(engine::Segment{present->address, present->length});
+  const bool write = (access.value_or(present->access) & engine::Access::kLocalWrite) != 0;
+  if (auto ready = prepare_memory(range, write); !ready) return ready.error();
+  return impl_->locked([&] { return impl_->rnic.reregister_memory(key, pd, memory, access); });
+}
+
+Result<Key> Nic::alloc_window(engine::PdId pd, engine::MemoryRegion::Type type) {
+  return impl_->locked([&] { return impl_->rnic.alloc_window(pd, type); });
+}
+
+Status Nic::dealloc_window(Key key) {
+  return impl_->locked([&] { return impl_->rnic.dealloc_window(key); });
+}
+
+Result<engine::XrcdId> Nic::open_xrcd() {
+  return impl_->locked([&] { return impl_->rnic.open_xrcd(); });
+}
+
+Status Nic::close_xrcd(engine::XrcdId xrcd) {
+  return impl_->locked([&] { return impl_->rnic.close_xrcd(xrcd); });
+}
+
+namespace {
+
+Status check_entries(std::uint32_t entries) {
+  if (entries > 0 && entries <= engine::Limits::kMaxCompletions) return Ok{};
+  return Error{EINVAL, fmt::format("{} entries; a completion queue has 1 to {}", entries,
+                                   engine::Limits::kMaxCompletions)};
+}
+
+}  // namespace
+
+Status Nic::resize_cq(CompletionQueue& cq, std::uint32_t entries) {
+  if (auto legal = check_entries(entries); !legal) return legal;
+  return impl_->locked([&]() -> Status {
+    const std::lock_guard polling{cq.polling};
+    if (cq.ring.resize(entries)) return Ok{};
+    return Error{EINVAL, fmt::format("more than {} completions wait in it", entries)};
+  });
+}
+
+Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel* channel,
+                                        EventSource events) {
+  if (auto legal = check_entries(entries); !legal) return legal.error();
+  return new CompletionQueue{entries, channel, events};
+}
+
+Nic::Unacknowledged Nic::silence(CompletionQueue& cq) {
+  return impl_->locked([&] {
+    return Unacknowledged{.completions = cq.channel != nullptr ? cq.channel->forget(cq) : 0,
+                          .asynchronous = host::silence(cq.events)};
+  });
+}
+
+Status Nic::destroy_cq(CompletionQueue* cq) {
+  return impl_->locked([&]() -> Status {
+    if (cq->ring.users != 0) {
+      return Error{EBUSY, fmt::format("{} queues still complete into it", cq->ring.users)};
+    }
+    if (cq->channel != nullptr) cq->channel->forget(*cq);
+    host::silence(cq->events);
+    delete cq;
+    return Ok{};
+  });
+}
+
+Result<SharedReceiveQueue*> Nic::create_srq(engine::SrqInit init, EventSource events) {
+  auto srq = std::make_unique<SharedReceiveQueue>();
+  srq->events = events;
+  init.cookie = srq.get();
+  const auto queue = impl_->locked([&] { return impl_->rnic.create_srq(init); });
+  if (!queue) return queue.error();
+  srq->queue = *queue;
+  return srq.release();
+}
+
+Status Nic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
+  return impl_->locked([&] { return impl_->rnic.set_srq_limit(*srq.queue, limit); });
+}
+
+std::uint32_t Nic::srq_limit(const SharedReceiveQueue& srq) {
+  return impl_->locked([&] { return srq.queue->limit; });
+}
+
+Result<unsigned> Nic::destroy_srq(SharedReceiveQueue* srq) {
+  return impl_->locked([&]() -> Result<unsigned> {
+    if (auto destroyed = impl_->rnic.destroy_srq(*srq->queue); !destroyed) {
+      return destroyed.error();
+    }
+    const unsigned taken = host::silence(srq->events);
+    delete srq;
+    return taken;
+  });
+}
+
+Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
+  auto qp = std::make_unique<QueuePair>();
+  qp->events = events;
+  init.cookie = qp.get();
+  const auto pair = impl_->locked([&] { return impl_->rnic.create_qp(init); });
+  if (!pair) return pair.error();
+  qp->pair = *pair;
+  return qp.release();
+}
+
+Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes attributes,
+                      unsigned mask) {
+  engine::QueuePair& pair = *qp.pair;
+  const auto named = [&](const Error& e) {
+    return Error{e.code, fmt::format("qp {:#x}: {}", pair.qpn.value(), e.message)};
+  };
+  return impl_->locked([&]() -> Status {
+    if ((mask & engine::Attr::kPathMtu) != 0 && attributes.path_mtu > device.active_mtu()) {
+      return named({EINVAL, fmt::format("path_mtu {} exceeds active_mtu {} of port 1 (device {}, "
+                                        "interface mtu {}); use a smaller one or raise the "
+                                        "interface mtu",
+                                        attributes.path_mtu, device.active_mtu(), device.name,
+                                        device.interface_mtu)});
+    }
+    // Nothing is opened for a call that will be refused.
+    if (auto legal = check_transition(pair.type, pair.state.load(), attributes, mask); !legal) {
+      return named(legal.error());
+    }
+    if ((mask & engine::Attr::kPath) != 0) {
+      if (auto opened = impl_->open_path(device, pair, attributes); !opened) {
+        return named(opened.error());
+      }
+    }
+    const bool to_rtr =
+        (mask & engine::Attr::kState) != 0 && attributes.state == engine::QpState::rtr;
+    if (to_rtr && pair.type == engine::QpType::ud) {
+      if (auto opened = impl_->open_datagrams(device, qp); !opened) return named(opened.error());
+      pair.attributes.path_mtu = device.active_mtu();  // C9-171: a datagram is one packet
+    }
+    if (auto modified = impl_->rnic.modify_qp(pair, attributes, mask); !modified) return modified;
+    if (pair.state.load() == engine::QpState::reset) {
+      Impl::discard_completions(pair.qpn, std::array{pair.send_cq, pair.receive_cq});
+    }
+    return Ok{};
+  });
+}
+
+engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
+  return impl_->locked([&] {
+    engine::QpAttributes a = qp.pair->attributes;
+    a.state = a.current_state = qp.pair->state.load();
+    a.draining = a.state == engine::QpState::sqd && !engine::drained(*qp.pair);
+    return a;
+  });
+}
+
+Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
+  return impl_->locked([&]() -> Result<unsigned> {
+    impl_->leave_groups(*qp);
+    if (auto destroyed = impl_->destroy_qp(*qp->pair); !destroyed) return destroyed.error();
+    const unsigned taken = host::silence(qp->events);
+    delete qp;
+    return taken;
+  });
+}
+
+Result<packet::Flow> Nic::resolve(const Device& device, const engine::AddressVector& path) {
+  return impl_->locked([&] { return impl_->open_flow(device, path); });
+}
+
+Status Nic::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  return impl_->locked([&] { return impl_->attach_multicast(qp, device, gid); });
+}
+
+Status Nic::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  return impl_->locked([&] { return impl_->detach_multicast(qp, device, gid); });
+}
+
+// ---- connections
+
+Status Nic::open_address(const Device& device, const IpAddress& address) {
+  return impl_->locked([&] { return impl_->wire().open_address(address, device.interface_index); });
+}
+
+Result<wire::BoundPort> Nic::bind_port(const wire::PortBinding& binding) {
+  return impl_->locked([&] { return impl_->wire().bind_port(binding); });
+}
+
+Status Nic::listen_port(wire::PortId port) {
+  return impl_->locked([&] { return impl_->wire().listen_port(port); });
+}
+
+void Nic::release_port(wire::PortId port) {
+  impl_->locked([&] {
+    impl_->wire().release_port(port);
+    return true;
+  });
+}
+
+void Nic::manage(const std::function<void(cm::ConnectionManager&, Instant)>& f) {
+  impl_->locked([&] {
+    f(impl_->manager, now());
+    return true;
+  });
+}
+
+std::vector<cm::Event> Nic::take_connection_events() { return impl_->take_connection_events(); }
+
+void Nic::observe_connections(ConnectionObserver* observer) { impl_->observe(observer); }
+
+}  // namespace verbena::host
