@@ -83,7 +83,7 @@ MUTANTS = [
      " p.atomic_eth.swap_or_add);"),
     # RcAnswers.DuplicateAtomicGetsTheSavedAnswer
     ("saved-atomic-not-replayed", RESPONDER,
-     "if (saved == r.atomics.end()) return;",
+     "if (saved == nullptr) return;",
      "return;"),
     # RcAnswers.EveryAtomicThatMayBeOutstandingIsSaved
     ("one-atomic-too-few-saved", RESPONDER,
@@ -158,20 +158,28 @@ MUTANTS = [
      ""),
     # Xrc.UnknownReceiveQueueIsRefused
     ("xrc-unknown-srq-accepted", RESPONDER,
-     "it->second->xrc_cq == nullptr) return",
-     "it->second->xrc_cq == nullptr) return true; else if (false) return"),
+     "it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) { return false; }",
+     "it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) { return true; }"),
+    # Xrc.ReceiveQueueOfAnotherDomainIsRefused
+    ("xrc-srq-of-another-domain-accepted", RESPONDER,
+     "|| it->second->xrcd != qp.xrcd",
+     ""),
 
     # XrcAnswers.MessageCompletesInTheQueueThatItBeganWith
     ("xrc-message-changes-its-queue", RESPONDER,
-     "qp.type != QpType::xrc_receive || !takes_receive(p)) return true;",
-     "qp.type != QpType::xrc_receive) return true;"),
+     "if (inside_message && qp.responder.xrc_srq != nullptr) return true;",
+     ""),
 
     # ---- placement: keys, receives
 
     # RemoteKey.OfAnotherDomainIsRefused
     ("remote-domain-not-checked", PLACEMENT,
-     "region->pd == qp.pd &&",
+     "region->pd == pd &&",
      ""),
+    # Xrc.MemoryOfAnotherProtectionDomainIsRefused
+    ("xrc-domain-not-that-of-the-receive-queue", PLACEMENT,
+     "return qp.type == QpType::xrc_receive ? qp.responder.xrc_srq->pd : qp.pd;",
+     "return qp.pd;"),
     # Registration.ZeroBasedAndReregistered
     ("remote-access-not-checked", PLACEMENT,
      "(region->access & access) == access &&",
@@ -274,8 +282,8 @@ MUTANTS = [
      "return false;"),
     # RcCredits.MessageThatAsksSendsOnePacketAndGoesOnWhenThatIsTaken
     ("packet-that-asks-wants-no-answer", REQUESTER,
-     "window_closes || probe ||",
-     "window_closes ||"),
+     "part.last || probe ||",
+     "part.last ||"),
     # RcCredits.WritesAndReadsNeedNone
     ("write-needs-a-credit", REQUESTER,
      "if (!wqe.info().takes_receive() || c.credits.covers(wqe.receive)) return false;",
@@ -454,7 +462,7 @@ MUTANTS = [
      ""),
     # XrcAnswers.ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong
     ("xrc-receive-outlives-its-queue", RNIC,
-     "if (std::exchange(qp->responder.receive.taken, false)) {",
+     "if (std::exchange(qp.responder.receive.taken, false)) {",
      "if (false) {"),
     # Scenario.ErrorStateFlushesReceivesThatArePostedLater
     ("receive-posted-in-error-not-flushed", RNIC,
@@ -479,8 +487,11 @@ MUTANTS = [
      "if ((mask & Attr::kState)"),
     # NoMemory: the domain stays in use
     ("counted-before-it-is-there", RNIC,
-     "QueuePair* const qp = qps_.emplace(",
-     "++domain->second; QueuePair* const qp = qps_.emplace("),
+     "QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"
+     " ++users_of_domain(qp);",
+     "++(init.type == QpType::xrc_receive ? xrc_domains_.at(static_cast<std::uint32_t>(init.xrcd))"
+     " : domains_.at(static_cast<std::uint32_t>(init.pd)));"
+     " QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"),
     # Multicast.GroupGoesWithItsLastQueuePair
     ("multicast-group-stays-without-members", RNIC,
      "std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });",
