@@ -18,6 +18,7 @@ build_preset = test -f build/$(1)/build.ninja || cmake --preset $(1); \
 ctest_preset = ctest --preset $(1) -j $(JOBS)
 # $(call property_tests,N): random programs over simulated networks, N of each property.
 property_tests = SEEDS=$(1) build/release/tests/verbena_sim_test --gtest_brief=1 --gtest_filter='*Property*'
+mutants = tests/mutants/run.py --jobs $(JOBS)
 
 build: ## build; programs in build/bin
 	@scripts/deps.sh build
@@ -32,13 +33,14 @@ test: build ## everything that must pass
 	@$(call ctest_preset,release)
 	@tests/e2e/run.py --build build/release
 
-test-all: test ## test, then again with sanitizers, fuzzers and a short soak
+test-all: test ## test; more random programs, a short soak; again with each sanitizer, fuzzers (60 s each); mutants
 	@scripts/deps.sh fuzz
+	@$(call property_tests,10000)
+	@tests/e2e/run.py --build build/release --soak 120
 	@$(call build_preset,asan); $(call ctest_preset,asan)
 	@$(call build_preset,tsan); $(call ctest_preset,tsan)
 	@$(call build_preset,fuzz); $(call ctest_preset,fuzz)
-	@$(call property_tests,10000)
-	@tests/e2e/run.py --build build/release --soak 120
+	@$(mutants)
 
 test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine
 	@if ! scripts/deps.sh kernel; then \
@@ -51,14 +53,15 @@ test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine
 
 mutants: ## plants bugs in a copy of the source, one at a time: the tests must notice each
 	@scripts/deps.sh build
-	@tests/mutants/run.py --jobs $(JOBS)
+	@$(mutants)
 
 fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
 	@scripts/deps.sh build fuzz
 	@$(call build_preset,fuzz)
-	@for name in parse receive; do \
+	@for fuzzer in build/fuzz/fuzz/*_fuzz; do \
+	  name=$$(basename $$fuzzer _fuzz); \
 	  build/fuzz/tests/$${name}_replay --write build/fuzz/fuzz/$${name}_seeds; \
-	  build/fuzz/fuzz/$${name}_fuzz -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
+	  $$fuzzer -max_total_time=$(FUZZ_SECONDS) -max_len=16384 \
 	    -artifact_prefix=build/fuzz/fuzz/ -print_final_stats=1 build/fuzz/fuzz/$${name}_seeds; \
 	done
 
