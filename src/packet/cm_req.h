@@ -109,7 +109,7 @@ constexpr void encode_cm_req(const CmReq& m, CmDataOut b) {
   b[39] = m.initiator_depth;
   store_be24(&b[40], m.remote_eecn);
   b[43] = static_cast<std::uint8_t>((m.remote_response_timeout.value() << 3) |
-                                    ((static_cast<unsigned>(m.transport) & 3) << 1) |
+                                    ((static_cast<int>(m.transport) & 3) << 1) |
                                     (m.flow_control ? 1 : 0));
   store_be24(&b[44], m.starting_psn.value());
   b[47] = static_cast<std::uint8_t>((m.local_response_timeout.value() << 3) | (m.retry_count & 7));
