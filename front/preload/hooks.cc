@@ -15,6 +15,8 @@
 #include "front/ucma/descriptors.h"
 #include "front/verbs/export.h"
 
+VERBENA_EXPORT int __open_2(const char* path, int flags);
+
 using namespace verbena::front;
 
 namespace {
@@ -53,9 +55,19 @@ int correct(int fd, int result, Stat* s) {
 
 /// Before the program can be in a signal handler.
 [[gnu::constructor]] void look_up() {
+  static_cast<void>(next::get<"open", decltype(open)>());
+  static_cast<void>(next::get<"openat", decltype(openat)>());
+  static_cast<void>(next::get<"__open_2", decltype(__open_2)>());
+  static_cast<void>(next::get<"fstat", decltype(fstat)>());
+  static_cast<void>(next::get<"fstat64", decltype(fstat64)>());
+  static_cast<void>(next::get<"stat", decltype(stat)>());
+  static_cast<void>(next::get<"stat64", decltype(stat64)>());
+  static_cast<void>(next::get<"access", decltype(access)>());
   static_cast<void>(next::get<"write", decltype(write)>());
   static_cast<void>(next::get<"close", decltype(close)>());
-  static_cast<void>(next::get<"fstat", decltype(fstat)>());
+  static_cast<void>(next::get<"dup", int(int)>());
+  static_cast<void>(next::get<"dup2", int(int, int)>());
+  static_cast<void>(next::get<"dup3", int(int, int, int)>());
 }
 
 }  // namespace
@@ -88,7 +100,6 @@ VERBENA_EXPORT int openat64(int folder, const char* path, int flags, ...)
     __attribute__((alias("openat")));
 
 // What open() becomes under _FORTIFY_SOURCE.
-VERBENA_EXPORT int __open_2(const char* path, int flags);
 VERBENA_EXPORT int __open_2(const char* path, int flags) {
   if (is_cm_device(path)) return ucma::open_device(flags);
   return next::get<"__open_2", decltype(__open_2)>()(path, flags);
@@ -122,8 +133,30 @@ VERBENA_EXPORT ssize_t write(int fd, const void* bytes, size_t size) {
 }
 
 VERBENA_EXPORT int close(int fd) {
-  const bool channel = ucma::channel_inode(fd).has_value();
+  const auto channel = ucma::channel_inode(fd);
+  if (channel) ucma::forget_descriptor(fd);
   const int result = next::get<"close", decltype(close)>()(fd);
-  if (channel) ucma::channel_closed();
+  if (channel) ucma::channel_closed(*channel);
   return result;
+}
+
+namespace {
+
+/// `copy` refers to what `fd` does.
+int also(int fd, int copy) {
+  if (copy < 0) return copy;
+  if (const auto channel = ucma::channel_inode(fd)) {
+    static_cast<void>(ucma::remember_descriptor(copy, *channel));
+  }
+  return copy;
+}
+
+}  // namespace
+
+VERBENA_EXPORT int dup(int fd) noexcept { return also(fd, next::get<"dup", int(int)>()(fd)); }
+VERBENA_EXPORT int dup2(int fd, int to) noexcept {
+  return also(fd, next::get<"dup2", int(int, int)>()(fd, to));
+}
+VERBENA_EXPORT int dup3(int fd, int to, int flags) noexcept {
+  return also(fd, next::get<"dup3", int(int, int, int)>()(fd, to, flags));
 }

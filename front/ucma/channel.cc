@@ -70,6 +70,8 @@ QueuedEvent Channel::take(int fd) {
 
 void Channel::quieten(int fd) {
   char byte = 0;
+  // The number may be another file's by now.
+  if (channel_inode(fd) != inode) return;
   if (announced_ && recv(fd, &byte, 1, MSG_DONTWAIT) == 1) announced_ = false;
 }
 

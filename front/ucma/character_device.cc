@@ -135,7 +135,7 @@ int open_device(int flags) noexcept {
   return failed == 0 ? fd : -1;
 }
 
-ssize_t write_device(int fd, ino_t inode, const void* bytes, std::size_t size) noexcept {
+ssize_t write_device(int fd, ino_t inode, const void* bytes, std::size_t size) {
   rdma_ucm_cmd_hdr header{};
   if (size < sizeof header) return fail(EINVAL);
   if (!copy_from_program(&header, reinterpret_cast<std::uint64_t>(bytes), sizeof header)) {
@@ -169,12 +169,12 @@ ssize_t write_device(int fd, ino_t inode, const void* bytes, std::size_t size) n
   return failed == 0 ? static_cast<ssize_t>(size) : -1;
 }
 
-void channel_closed() noexcept {
+void channel_closed(ino_t inode) noexcept {
   const int error = errno;
-  static_cast<void>(guarded_status("close", []() -> Status {
+  static_cast<void>(guarded_status("close", [inode]() -> Status {
     Ucma& ucma = Ucma::instance();
     const auto lock = ucma.lock();
-    ucma.sweep();
+    ucma.closed(inode);
     return Ok{};
   }));
   errno = error;

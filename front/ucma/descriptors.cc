@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::size_t kDescriptors = 1u << 16;
 
-/// 0: never was a channel. A channel's number that was given to something else stays; the inode
-/// tells.
+/// 0: no channel. A channel's number that was given to something else may stay; the inode tells.
 std::array<std::atomic<ino_t>, kDescriptors> inodes;
 
 }  // namespace
@@ -27,6 +26,8 @@ bool remember_descriptor(int fd, ino_t inode) {
   inodes[at].store(inode, std::memory_order_release);
   return true;
 }
+
+void forget_descriptor(int fd) { static_cast<void>(remember_descriptor(fd, 0)); }
 
 std::optional<ino_t> channel_inode(int fd) {
   const auto at = static_cast<std::size_t>(fd);

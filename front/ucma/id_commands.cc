@@ -99,6 +99,7 @@ Status create_id(Ucma& ucma, const Command& command) {
   const auto transport = transport_of(*type);
   if (!transport) return transport.error();
   if (auto nic = ucma.nic(); !nic) return nic.error();
+  if (ucma.full()) return Error{ENOMEM, "too many ids"};
 
   Id& id = ucma.create_id(command.channel);
   id.uid = c.uid;
@@ -132,9 +133,13 @@ Status migrate_id(Ucma& ucma, const Command& command) {
   if (!id) return id.error();
   const rdma_ucm_migrate_resp response{.events_reported = (*id)->events_reported};
   if (auto answered = command.answer(c.response, response); !answered) return answered;
-  // Its events move with it, in order.
+  if (from == &command.channel) return Ok{};
+  // Its events move with it, in order, and so do the requests that they bring.
   from->remove([&](const QueuedEvent& e) { return e.id == (*id)->handle; },
-               [&](const QueuedEvent& e) { command.channel.add(e); });
+               [&](const QueuedEvent& e) {
+                 if (e.request) ucma.move(*e.request, command.channel);
+                 command.channel.add(e);
+               });
   if (from->events.empty()) from->quieten(from_fd);
   (*id)->channel = &command.channel;
   return Ok{};

@@ -88,7 +88,7 @@ void Ucma::forget_all() {
 // ---- channels
 
 Result<int> Ucma::open_channel(bool close_on_exec, bool nonblocking) {
-  sweep();
+  if (channels_.size() >= sweep_at_) sweep();
   int fd = -1;
   auto opened = Channel::open(close_on_exec, nonblocking, fd);
   if (!opened) return opened.error();
@@ -101,21 +101,30 @@ Channel* Ucma::find_channel(ino_t inode) {
   return found == channels_.end() ? nullptr : found->second.get();
 }
 
+void Ucma::closed(ino_t inode) {
+  const auto found = channels_.find(inode);
+  if (found == channels_.end() || !found->second->abandoned()) return;
+  destroy(*found->second);
+  channels_.erase(found);
+}
+
 void Ucma::sweep() {
-  for (auto it = channels_.begin(); it != channels_.end();) {
-    Channel& channel = *it->second;
-    if (!channel.abandoned()) {
-      ++it;
-      continue;
-    }
-    std::vector<Id*> gone;
-    for (const auto& [handle, id] : ids_) {
-      if (id->channel == &channel) gone.push_back(id.get());
-    }
-    for (Id* id : gone) {
-      if (ids_.contains(id->handle)) destroy_id(*id);
-    }
-    it = channels_.erase(it);
+  std::erase_if(channels_, [this](const auto& entry) {
+    if (!entry.second->abandoned()) return false;
+    destroy(*entry.second);
+    return true;
+  });
+  sweep_at_ = std::max<std::size_t>(16, 2 * channels_.size());
+}
+
+void Ucma::destroy(Channel& channel) {
+  std::vector<std::uint32_t> gone;
+  for (const auto& [handle, id] : ids_) {
+    if (id->channel == &channel) gone.push_back(handle);
+  }
+  for (const std::uint32_t handle : gone) {
+    // A listener may have taken its requests along.
+    if (const auto it = ids_.find(handle); it != ids_.end()) destroy_id(*it->second);
   }
 }
 
@@ -123,7 +132,7 @@ void Ucma::sweep() {
 
 /// librdmacm has a table of a million of them.
 std::uint32_t Ucma::new_handle() {
-  constexpr std::uint32_t kMask = (1u << 19) - 1;
+  constexpr std::uint32_t kMask = 2 * kMaxHandles - 1;
   do {
     next_handle_ = (next_handle_ + 1) & kMask;
   } while (next_handle_ == 0 || ids_.contains(next_handle_) || memberships_.contains(next_handle_));
@@ -147,6 +156,10 @@ Result<Id*> Ucma::find_id(Channel& channel, std::uint32_t handle) {
     return Error{EINVAL, "id " + std::to_string(handle) + " is another event channel's"};
   }
   return found->second.get();
+}
+
+void Ucma::move(std::uint32_t handle, Channel& channel) {
+  if (const auto it = ids_.find(handle); it != ids_.end()) it->second->channel = &channel;
 }
 
 void Ucma::drop_events_of(Id& id) {
@@ -264,7 +277,7 @@ void Ucma::handle(const cm::Event& news) {
 void Ucma::handle_request(const cm::Event& news) {
   const auto found = by_listener_.find(key(news.listener));
   auto device = device_with(news.offer.local.address, 0);
-  if (found == by_listener_.end() || !device) {
+  if (found == by_listener_.end() || !device || full()) {
     nic_->manage([&](cm::ConnectionManager& m, Instant now) { m.destroy(news.id, now); });
     return;
   }

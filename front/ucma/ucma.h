@@ -40,14 +40,17 @@ class Ucma final : host::ConnectionObserver {
   [[nodiscard]] Result<int> open_channel(bool close_on_exec, bool nonblocking);
   /// nullptr: it was a parent's.
   [[nodiscard]] Channel* find_channel(ino_t inode);
-  /// Destroys what belongs to channels that nobody holds any more.
-  void sweep();
+  /// A descriptor of it was closed: destroys what belongs to it if that was the last.
+  void closed(ino_t inode);
 
   // Ids.
 
   Id& create_id(Channel& channel);
   /// ENOENT; EINVAL: it is another channel's.
   [[nodiscard]] Result<Id*> find_id(Channel& channel, std::uint32_t handle);
+  [[nodiscard]] bool full() const { return ids_.size() + memberships_.size() >= kMaxHandles; }
+  /// To another channel; its events are the caller's to move.
+  void move(std::uint32_t handle, Channel& channel);
   /// Ends its connection, frees its port, forgets its events.
   void destroy_id(Id& id);
 
@@ -66,7 +69,14 @@ class Ucma final : host::ConnectionObserver {
   void attach(Id& id, cm::ListenerId listener);
 
  private:
+  /// Half of what librdmacm has room for: a free one is found at once.
+  static constexpr std::uint32_t kMaxHandles = 1u << 18;
+
   Ucma() = default;
+  void destroy(Channel& channel);
+  /// Destroys what belongs to channels that nobody holds any more. Forked children and
+  /// close_range() go around the hook: once in a while.
+  void sweep();
   void survive_fork();
   void forget_all();
 
@@ -86,6 +96,7 @@ class Ucma final : host::ConnectionObserver {
   std::unordered_map<std::uint64_t, Id*> by_connection_;  // cm::ConnectionId
   std::unordered_map<std::uint64_t, Id*> by_listener_;    // cm::ListenerId
   std::uint32_t next_handle_ = 0;
+  std::size_t sweep_at_ = 16;  // channels
 };
 
 /// Turns the connection manager's words into the command interface's.

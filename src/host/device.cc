@@ -15,10 +15,12 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <sstream>
 
 #include "base/bytes.h"
+#include "host/gid_table.h"
 
 namespace verbena::host {
 
@@ -102,6 +104,18 @@ std::uint16_t Device::active_mtu() const {
   return mtu;
 }
 
+namespace {
+
+/// The same table for all of the process.
+std::vector<IpAddress> stable_gids(const Device& d) {
+  static std::mutex lock;
+  static auto& tables = *new GidTables;  // never destroyed: threads may outlive it
+  const std::lock_guard held{lock};
+  return tables.stable(d.name, d.gids);
+}
+
+}  // namespace
+
 std::vector<Device> list_devices() {
   ifaddrs* raw = nullptr;
   if (getifaddrs(&raw) != 0) return {};
@@ -132,6 +146,7 @@ std::vector<Device> list_devices() {
       continue;
     std::stable_sort(d.gids.begin(), d.gids.end(),
                      [](const auto& a, const auto& b) { return rank(a) < rank(b); });
+    d.gids = stable_gids(d);
     if (d.guid == 0) d.guid = guid_of(d, {});
     d.interface_mtu = interface_mtu(d.interface);
     out.push_back(std::move(d));

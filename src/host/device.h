@@ -17,8 +17,9 @@ struct Device {
   std::uint64_t guid = 0;  // EUI-64 of the interface, host order
   std::uint32_t interface_mtu = 0;
   bool up = true;
-  std::vector<IpAddress>
-      gids;  // link-local first, then IPv6, then IPv4; the index is the GID index
+  /// By GID index, which doesn't change while the process lives: link-local first, then IPv6, then
+  /// IPv4, then what came later. All zeros: an address that is gone.
+  std::vector<IpAddress> gids;
 
   /// The largest RoCE MTU that fits into the interface's: 256 … 4096 bytes.
   [[nodiscard]] std::uint16_t active_mtu() const;

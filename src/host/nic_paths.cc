@@ -1,11 +1,29 @@
 // The ways of packets: address vectors to flows, and groups.
 
 #include <cerrno>
+#include <optional>
+#include <vector>
 
 #include "host/multicast_group.h"
 #include "host/nic_impl.h"
 
 namespace verbena::host {
+
+namespace {
+
+/// `device` is as it was when it was opened; addresses may have come since.
+std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
+  std::vector<IpAddress> gids = device.gids;
+  if (index >= gids.size()) {
+    for (const Device& now : list_devices()) {
+      if (now.name == device.name) gids = now.gids;
+    }
+  }
+  if (index >= gids.size() || gids[index] == IpAddress{}) return std::nullopt;
+  return gids[index];
+}
+
+}  // namespace
 
 Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::AddressVector& path) {
   if (!path.global) {
@@ -13,11 +31,14 @@ Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::Ad
                  "the address vector has no GRH (is_global = 0); RoCE needs one: set is_global and "
                  "sgid_index"};
   }
-  if (path.source_index >= device.gids.size()) {
-    return Error{EINVAL, fmt::format("sgid_index {}, but {} has GIDs 0 to {}", path.source_index,
-                                     device.name, device.gids.size() - 1)};
+  const auto found = gid_at(device, path.source_index);
+  if (!found) {
+    return Error{EINVAL,
+                 fmt::format("sgid_index {}, but {} has GIDs 0 to {}, and that one must not "
+                             "be empty",
+                             path.source_index, device.name, device.gids.size() - 1)};
   }
-  const IpAddress source = device.gids[path.source_index];
+  const IpAddress source = *found;
   const IpAddress destination = group_of(path.destination).value_or(path.destination);
   if (source.is_v4() != destination.is_v4()) {
     return Error{EINVAL,

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/bytes.h"
 #include "base/numbers.h"
@@ -103,7 +104,10 @@ bool attach_steering(int fd, std::span<const SteeringRule> rules,
                      std::span<const ListenerRule> listeners) {
   for (;;) {
     auto program = steering_program(rules, listeners);
-    const sock_fprog attached{static_cast<unsigned short>(program.size()), program.data()};
+    sock_fprog attached;
+    std::memset(&attached, 0, sizeof attached);  // its padding too: valgrind looks
+    attached.len = static_cast<unsigned short>(program.size());
+    attached.filter = program.data();
     if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof attached) == 0) {
       return true;
     }

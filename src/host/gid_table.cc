@@ -1,0 +1,24 @@
+#include "host/gid_table.h"
+
+#include <algorithm>
+
+namespace verbena::host {
+
+std::vector<IpAddress> GidTables::stable(const std::string& device,
+                                         const std::vector<IpAddress>& addresses) {
+  const auto has = [](const std::vector<IpAddress>& all, const IpAddress& one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  std::vector<IpAddress>& known = known_[device];
+  for (const IpAddress& a : addresses) {
+    if (!has(known, a)) known.push_back(a);
+  }
+  std::vector<IpAddress> table = known;
+  for (IpAddress& a : table) {
+    if (!has(addresses, a)) a = IpAddress{};
+  }
+  while (!table.empty() && table.back() == IpAddress{}) table.pop_back();
+  return table;
+}
+
+}  // namespace verbena::host
