@@ -1,0 +1,304 @@
+"""Programs of rdma_cm: the system's librdmacm, unmodified, on our devices."""
+
+import dataclasses
+import pathlib
+import re
+import time
+
+from cases import (ERROR_LINE, LO, LO_LOSS, PERFTEST_RESULT, VETHS, VETH_LOSSES, Case, MIB,
+                   next_tcp_port)
+from programs import CaseFailed, need_programs, tail
+
+RSOCKET_PRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+
+# What a client says when nobody listens (yet) on the port of its server.
+REFUSED = re.compile(r"RDMA_CM_EVENT_REJECTED, error:? 8\b|RDMA_CM_EVENT_UNREACHABLE, error: 1\b"
+                     r"|Connection refused|Unexpected CM event bl blka 8\b", re.I)
+# What no program may say. Its events have a status only where something went wrong.
+COMPLAINT = re.compile(ERROR_LINE.pattern + r"|\bfailed\b|data mismatch|RDMA_CM_EVENT_\w+, error"
+                       r"|: (?:Invalid|Bad|No|Cannot|Operation|Input|Connection) \w+", re.I)
+
+
+# ---------------------------------------------------------------- servers that can't be seen
+
+def start_server(host, network, argv):
+    return host.start(network.server.namespace, argv)
+
+
+def run_client(host, network, server, argv, deadline):
+    """A client that ended well. Nobody can see whether an rdma_cm server listens already: a
+    client that is refused is started again."""
+    while True:
+        client = host.start(network.client.namespace, argv)
+        try:
+            status = client.wait(deadline)
+            refused = REFUSED.search(client.output())
+            if refused and server.poll() is None and time.monotonic() < deadline:
+                continue
+            complaint = COMPLAINT.search(client.output())
+            if status != 0 or complaint:
+                words = f", it says \"{complaint.group(0)}\"" if complaint else ""
+                raise CaseFailed(f"the client ended with {status}{words}\n" + tail(client))
+            return client
+        finally:
+            client.kill()
+
+
+def expect_in(process, patterns):
+    for pattern in patterns:
+        if not re.search(pattern, process.output(), re.M):
+            raise CaseFailed(f"nothing matches /{pattern}/ in\n" + tail(process))
+
+
+def expect_clean_end(server, statuses, deadline):
+    status = server.wait(deadline)
+    complaint = COMPLAINT.search(server.output())
+    if status not in statuses or complaint:
+        words = f", it says \"{complaint.group(0)}\"" if complaint else ""
+        raise CaseFailed(f"the server ended with {status}{words}\n" + tail(server))
+
+
+def words_for(network, family, port, arguments):
+    """{server}, {client}: the addresses; {port}: free to listen on."""
+    places = {"server": network.server.addresses[family],
+              "client": network.client.addresses[family], "port": str(port)}
+    return [word.format(**places) for word in arguments]
+
+
+# ---------------------------------------------------------------- kinds of cases
+
+@dataclasses.dataclass(frozen=True)
+class Connected(Case):
+    """A server, and its clients one after the other."""
+    program: str = ""
+    server: tuple = ()
+    client: tuple = ()
+    family: int = 4
+    expect: tuple = ()         # regular expressions, of the client's output
+    expect_server: tuple = ()
+    statuses: tuple = (0,)     # of the server
+    endless: bool = dataclasses.field(default=False, kw_only=True)  # the server is one by design
+    clients: int = dataclasses.field(default=1, kw_only=True)
+    client_program: str = dataclasses.field(default="", kw_only=True)
+    wrapper: tuple = dataclasses.field(default=(), kw_only=True)
+    udp: bool = dataclasses.field(default=False, kw_only=True)  # the server has a UDP socket
+
+    def run(self, host, network):
+        need_programs(self.program)
+        port = next_tcp_port()
+        server = start_server(host, network, self._words(network, port, self.program, self.server))
+        try:
+            if self.udp:
+                wait_for_udp(host, network, port, server)
+            deadline = host.deadline(self.timeout)
+            for _ in range(self.clients):
+                client = run_client(host, network, server, self._words(
+                    network, port, self.client_program or self.program, self.client), deadline)
+                expect_in(client, self.expect)
+            if not self.endless:
+                expect_clean_end(server, self.statuses, deadline)
+                expect_in(server, self.expect_server)
+            elif server.poll() is not None:
+                raise CaseFailed(f"the server ended with {server.poll()}")
+            return self.words(client)
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(server)}") from None
+        finally:
+            server.kill()
+
+    def _words(self, network, port, program, arguments):
+        return [*self.wrapper, program, *words_for(network, self.family, port, arguments)]
+
+    def words(self, client):
+        """For the report."""
+        return ""
+
+
+def wait_for_udp(host, network, port, server):
+    deadline = host.deadline(10)
+    namespace = network.server.namespace
+    while not any(int(line.split()[1].rpartition(":")[2], 16) == port
+                  for name in ("udp", "udp6") for line in namespace.proc_net(name)):
+        if server.poll() is not None or time.monotonic() > deadline:
+            raise CaseFailed(f"the server has no socket on UDP port {port}")
+        time.sleep(0.01)
+
+
+@dataclasses.dataclass(frozen=True)
+class Perftest(Connected):
+    def words(self, client):
+        result = PERFTEST_RESULT.search(client.output())
+        if not result:
+            raise CaseFailed("no result line in the client's output\n" + tail(client))
+        return (f"{result.group(4)} MB/s" if self.program.endswith("_bw") else
+                f"{result.group(5)} us typical")
+
+
+@dataclasses.dataclass(frozen=True)
+class Multicast(Case):
+    """mckey: a receiver that has joined, then a sender."""
+    group: str = ""
+    family: int = 4
+    arguments: tuple = ()
+
+    def run(self, host, network):
+        need_programs("mckey", "stdbuf")
+        own = words_for(network, self.family, 0, ("-b", "{server}"))
+        receiver = host.start(network.server.namespace,
+                              ["stdbuf", "-oL", "mckey", "-m", self.group, *own, *self.arguments])
+        try:
+            wait_for_line(host, receiver, r"^mckey: joined")
+            own = words_for(network, self.family, 0, ("-b", "{client}"))
+            deadline = host.deadline(self.timeout)
+            status = host.run(network.client.namespace,
+                              ["mckey", "-s", "-m", self.group, *own, *self.arguments])
+            if status[0] != 0:
+                raise CaseFailed(f"the sender ended with {status[0]}:\n{status[1]}")
+            expect_clean_end(receiver, (0,), deadline)
+            expect_in(receiver, (r"data transfers complete", r"return status 0"))
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(receiver)}") from None
+        finally:
+            receiver.kill()
+        return ""
+
+
+def wait_for_line(host, process, pattern):
+    deadline = host.deadline(10)
+    while not re.search(pattern, process.output(), re.M):
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise CaseFailed(f"no line /{pattern}/ of {process.title()}")
+        time.sleep(0.01)
+
+
+# ---------------------------------------------------------------- the table
+
+def rping(topology, family, label, *extra, **kwargs):
+    extra = ("-V", *extra)
+    return Connected(topology, f"ipv{family}/rping-{label}", "rping",
+                     ("-s", "-a", "{server}", "-p", "{port}", *extra),
+                     ("-c", "-a", "{server}", "-p", "{port}", *extra), family,
+                     statuses=(0, 255), **kwargs)
+
+
+def ucmatose(topology, family, label, *extra, **kwargs):
+    ends = (r"^data transfers complete", r"^return status 0")
+    return Connected(topology, f"ipv{family}/ucmatose-{label}", "ucmatose",
+                     ("-b", "{server}", "-p", "{port}", *extra),
+                     ("-s", "{server}", "-p", "{port}", *extra), family, ends, ends, **kwargs)
+
+
+def udaddy(topology, family, label, *extra, **kwargs):
+    ends = (r"^data transfers complete", r"^return status 0")
+    return Connected(topology, f"ipv{family}/udaddy-{label}", "udaddy", ("-b", "{server}", *extra),
+                     ("-s", "{server}", *extra), family, ends, ends, **kwargs)
+
+
+def example(topology, family, server, client, *extra, label="", **kwargs):
+    """rdma_server and rdma_xserver listen on every address."""
+    return Connected(topology, f"ipv{family}/{client}{label}", server, ("-p", "{port}", *extra),
+                     ("-s", "{server}", "-p", "{port}", *extra), family, (rf"^{client}: end 0",),
+                     (rf"^{server}: end 0",), client_program=client, **kwargs)
+
+
+def stream(topology, family, program, label, *extra, **kwargs):
+    return Connected(topology, f"ipv{family}/{program}-{label}", program,
+                     ("-b", "{server}", "-p", "{port}", *extra),
+                     ("-s", "{server}", "-p", "{port}", *extra), family,
+                     (r"^name +bytes .*\n\S+ +\S+ .*\d",), **kwargs)
+
+
+def perftest(topology, family, program, label, *extra, **kwargs):
+    words = ("-R", "-p", "{port}", *(("--ipv6-addr",) if family == 6 else ()), *extra)
+    return Perftest(topology, f"ipv{family}/{program}-R{label}", program, words,
+                    (*words, "{server}"), family, **kwargs)
+
+
+def udpong(topology, family, label, *extra, **kwargs):
+    return Connected(topology, f"ipv{family}/udpong-{label}", "udpong",
+                     ("-b", "{server}", "-p", "{port}", *extra),
+                     ("-s", "{server}", "-p", "{port}", *extra), family,
+                     (r"^name +bytes .*\n\S+ +\S+ .*\d",), endless=True, udp=True, **kwargs)
+
+
+def basic_cases(topology, family, quick=False):
+    """Every program once."""
+    yield rping(topology, family, "validate", "-C", "20", quick=quick)
+    yield ucmatose(topology, family, "default", quick=quick)
+    yield udaddy(topology, family, "default", quick=quick)
+    yield example(topology, family, "rdma_server", "rdma_client", quick=quick)
+    yield stream(topology, family, "rstream", "verify", "-S", "4000", "-I", "10", "-C", "10", "-T",
+                 "v", quick=quick)
+    yield stream(topology, family, "riostream", "verify", "-S", "4000", "-I", "10", "-C", "10",
+                 "-T", "v")
+    yield udpong(topology, family, "echo", "-C", "100", "-S", "500", "-T", "e")
+
+
+def thorough_cases():
+    """Their options, on the loopback interface."""
+    for size in (1, 64, 65535, MIB):
+        yield rping(LO, 4, f"size-{size}", "-S", str(size), "-C", "5")
+    yield rping(LO, 4, "verbose", "-v", "-C", "5")
+    yield rping(LO, 4, "own-qp", "-q", "-C", "5")
+    yield Connected(LO, "ipv4/rping-persistent", "rping",
+                    ("-s", "-P", "-a", "{server}", "-p", "{port}"),
+                    ("-c", "-V", "-a", "{server}", "-p", "{port}", "-C", "5"), endless=True,
+                    clients=3)
+    yield ucmatose(LO, 4, "100-connections", "-c", "100", quick=True)
+    yield ucmatose(LO, 4, "sizes", "-c", "3", "-C", "20", "-S", "100000")
+    yield ucmatose(LO, 4, "migrate", "-c", "10", "-m")
+    yield ucmatose(LO, 4, "ack-timeout", "-a", "17", "-t", "32")
+    yield udaddy(LO, 4, "10-paths", "-c", "10", "-S", "1000")
+    for kind in ("r", "x"):
+        yield example(LO, 4, "rdma_xserver", "rdma_xclient", "-c", kind, label=f"-{kind}")
+    yield from stream_cases()
+
+
+def stream_cases():
+    few = ("-S", "2000", "-I", "10", "-C", "10")
+    yield stream(LO, 4, "rstream", "all-sizes", timeout=120)
+    for mode in ("b", "n", "a", "r"):
+        yield stream(LO, 4, "rstream", f"mode-{mode}", *few, "-T", mode, "-T", "v")
+    for size in (1, 64, 65536, MIB):
+        yield stream(LO, 4, "rstream", f"size-{size}", "-S", str(size), "-I", "2", "-C", "4", "-T",
+                     "v")
+    for mode in ("b", "n", "a"):
+        yield stream(LO, 4, "riostream", f"mode-{mode}", *few, "-T", mode)
+        yield udpong(LO, 4, f"mode-{mode}", "-C", "50", "-S", "200", "-T", mode)
+
+
+def perftest_cases(topology, thorough):
+    few = ("-n", "500")
+    for verb in ("send", "write", "read", "atomic"):
+        for measure in ("bw", "lat"):
+            yield perftest(topology, 4, f"ib_{verb}_{measure}", "", *few,
+                           quick=thorough and measure == "bw")
+    # Nobody holds an unreliable sender back: what it sends must fit the default receive buffer.
+    fitting = ("-s", "1024", "-n", "100")
+    yield perftest(topology, 4, "ib_send_bw", "-ud", "-c", "UD", *fitting)
+    if thorough:
+        yield perftest(topology, 4, "ib_send_bw", "-events", "-e", *few)
+        yield perftest(topology, 4, "ib_send_bw", "-ud-events", "-c", "UD", "-e", *fitting)
+        yield perftest(topology, 4, "ib_write_bw", "-8-queue-pairs", "-q", "8", *few)
+
+
+def loss_cases(topology):
+    yield rping(topology, 4, "validate", "-C", "100", "-S", "20000", quick=True)
+    yield ucmatose(topology, 4, "20-connections", "-c", "20", timeout=90)
+    yield stream(topology, 4, "rstream", "verify", "-S", "4000", "-I", "10", "-C", "20", "-T", "v",
+                 timeout=90)
+    yield perftest(topology, 4, "ib_send_bw", "", "-n", "200")
+
+
+def all_cases():
+    cases = [*basic_cases(LO, 4, quick=True), *basic_cases(LO, 6), *thorough_cases(),
+             *perftest_cases(LO, thorough=True)]
+    for family in (4, 6):
+        cases += basic_cases(VETHS[0], family)
+    cases += perftest_cases(VETHS[0], thorough=False)
+    for topology in (LO_LOSS, VETH_LOSSES[0]):
+        cases += loss_cases(topology)
+    for topology, family, group in ((LO, 4, "239.1.2.3"), (VETHS[0], 4, "239.1.2.3"),
+                                    (VETHS[0], 6, "ff1e::1234")):
+        cases.append(Multicast(topology, f"ipv{family}/mckey", group, family))
+    return cases
