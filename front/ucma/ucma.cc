@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <thread>
 
 #include "cm/connection_manager.h"
 #include "front/ucma/addresses.h"
@@ -61,8 +62,33 @@ Result<host::Nic*> Ucma::nic() {
     nic_ = *started;
     nic_->observe_connections(this);
     survive_fork();
+    hang_up_at_exit();
   }
   return nic_;
+}
+
+/// Peers of a program that just ends hear of it, as the kernel tells them when it closes the
+/// device. Its ids stay: its own destructors may still come and destroy them.
+void Ucma::hang_up_at_exit() {
+  static const int registered = std::atexit([] { instance().hang_up(); });
+  static_cast<void>(registered);
+}
+
+void Ucma::hang_up() {
+  // exit() may have been called by a signal handler, on a thread that has the locks.
+  constexpr Duration kPatience = std::chrono::milliseconds{20};
+  constexpr Duration kPause = std::chrono::microseconds{50};
+  std::unique_lock held{mutex_, std::try_to_lock};
+  for (Duration waited{}; !held && waited < kPatience; waited += kPause) {
+    std::this_thread::sleep_for(kPause);
+    static_cast<void>(held.try_lock());
+  }
+  if (!held || nic_ == nullptr) return;
+  nic_->manage_within(kPatience, [&](cm::ConnectionManager& manager, Instant now) {
+    for (const auto& [handle, id] : ids_) {
+      if (id->connection) manager.destroy(*id->connection, now);
+    }
+  });
 }
 
 /// Registered after the NIC's own, so that our lock is taken before the NIC's.

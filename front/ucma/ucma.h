@@ -78,6 +78,8 @@ class Ucma final : host::ConnectionObserver {
   /// close_range() go around the hook: once in a while.
   void sweep();
   void survive_fork();
+  void hang_up_at_exit();
+  void hang_up();
   void forget_all();
 
   // host::ConnectionObserver; without the lock

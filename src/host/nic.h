@@ -121,6 +121,10 @@ class Nic {
   void release_port(wire::PortId port);
   /// Runs `f` on the connection manager, and sends what it left to send.
   void manage(const std::function<void(cm::ConnectionManager&, Instant)>& f);
+  /// At the end of the process, where whoever has the engine may never let go of it. False: so it
+  /// was, for as long as `patience`.
+  bool manage_within(Duration patience,
+                     const std::function<void(cm::ConnectionManager&, Instant)>& f);
   /// In the order in which they happened, if one caller at a time takes them.
   [[nodiscard]] std::vector<cm::Event> take_connection_events();
   /// nullptr: nobody. The observer lives as long as the process.

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/bytes.h"
@@ -84,6 +85,23 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     step(Receive::no);
     settle(lock);
     return result;
+  }
+
+  /// The same where the lock comes free in time. False: it doesn't.
+  template <typename F>
+  bool locked_within(Duration patience, F&& f) {
+    const NoCancellation shield;
+    const Instant end = now() + patience;
+    std::unique_lock lock{engine, std::try_to_lock};
+    while (!lock && now() < end) {
+      std::this_thread::sleep_for(kBusy);
+      static_cast<void>(lock.try_lock());
+    }
+    if (!lock) return false;
+    f();
+    step(Receive::no);
+    settle(lock);
+    return true;
   }
 
   [[nodiscard]] wire::UdpWire& wire() { return *wire_; }

@@ -237,6 +237,11 @@ void Nic::manage(const std::function<void(cm::ConnectionManager&, Instant)>& f) 
   });
 }
 
+bool Nic::manage_within(Duration patience,
+                        const std::function<void(cm::ConnectionManager&, Instant)>& f) {
+  return impl_->locked_within(patience, [&] { f(impl_->manager, now()); });
+}
+
 std::vector<cm::Event> Nic::take_connection_events() { return impl_->take_connection_events(); }
 
 void Nic::observe_connections(ConnectionObserver* observer) { impl_->observe(observer); }
