@@ -10,6 +10,7 @@
 
 #include "cm/connection_manager.h"
 #include "front/ucma/commands.h"
+#include "front/ucma/descriptors.h"
 #include "front/verbs/guarded.h"
 
 namespace verbena::front::ucma {
@@ -88,6 +89,9 @@ Error gone() {
   return Error{ENODEV, "the event channel was made before fork(), and belongs to the parent"};
 }
 
+/// By another thread, while this one was about to wait.
+Error closed() { return Error{EBADF, ""}; }
+
 /// Waits outside of every lock, where the thread may be cancelled and interrupted.
 ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::size_t room,
                   std::size_t size) {
@@ -97,7 +101,7 @@ ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::si
     const int failed = guarded_status("rdma_get_cm_event", [&]() -> Status {
       const auto lock = ucma.lock();
       Channel* const channel = ucma.find_channel(inode);
-      if (channel == nullptr) return gone();
+      if (channel == nullptr) return channel_inode(fd) == inode ? gone() : closed();
       const Command command{.fd = fd, .channel = *channel, .in = in, .room = room};
       const auto found = take_event(ucma, command);
       if (!found) return found.error();

@@ -31,6 +31,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import cases  # noqa: E402
+import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import selfcheck  # noqa: E402
 from network import Network  # noqa: E402
@@ -188,7 +189,8 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
-    chosen = [case for case in (*cases.all_cases(), *connections.all_cases())
+    table = [*cases.all_cases(), *connections.all_cases(), *connection_lifetimes.all_cases()]
+    chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
     if args.list:
         print("\n".join(case.name for case in chosen))
