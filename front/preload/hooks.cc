@@ -53,6 +53,15 @@ int correct(int fd, int result, Stat* s) {
   return result;
 }
 
+/// `copy` refers to what `fd` refers to.
+int copied(int fd, int copy) {
+  if (copy < 0) return copy;
+  if (const auto channel = ucma::channel_inode(fd)) {
+    static_cast<void>(ucma::remember_descriptor(copy, *channel));
+  }
+  return copy;
+}
+
 /// Before the program can be in a signal handler.
 [[gnu::constructor]] void look_up() {
   static_cast<void>(next::get<"open", decltype(open)>());
@@ -65,9 +74,10 @@ int correct(int fd, int result, Stat* s) {
   static_cast<void>(next::get<"access", decltype(access)>());
   static_cast<void>(next::get<"write", decltype(write)>());
   static_cast<void>(next::get<"close", decltype(close)>());
-  static_cast<void>(next::get<"dup", int(int)>());
-  static_cast<void>(next::get<"dup2", int(int, int)>());
-  static_cast<void>(next::get<"dup3", int(int, int, int)>());
+  static_cast<void>(next::get<"dup", decltype(dup)>());
+  static_cast<void>(next::get<"dup2", decltype(dup2)>());
+  static_cast<void>(next::get<"dup3", decltype(dup3)>());
+  static_cast<void>(next::get<"fcntl", decltype(fcntl)>());
 }
 
 }  // namespace
@@ -140,23 +150,20 @@ VERBENA_EXPORT int close(int fd) {
   return result;
 }
 
-namespace {
-
-/// `copy` refers to what `fd` does.
-int also(int fd, int copy) {
-  if (copy < 0) return copy;
-  if (const auto channel = ucma::channel_inode(fd)) {
-    static_cast<void>(ucma::remember_descriptor(copy, *channel));
-  }
-  return copy;
+VERBENA_EXPORT int dup(int fd) { return copied(fd, next::get<"dup", decltype(dup)>()(fd)); }
+VERBENA_EXPORT int dup2(int fd, int to) {
+  return copied(fd, next::get<"dup2", decltype(dup2)>()(fd, to));
+}
+VERBENA_EXPORT int dup3(int fd, int to, int flags) {
+  return copied(fd, next::get<"dup3", decltype(dup3)>()(fd, to, flags));
 }
 
-}  // namespace
-
-VERBENA_EXPORT int dup(int fd) noexcept { return also(fd, next::get<"dup", int(int)>()(fd)); }
-VERBENA_EXPORT int dup2(int fd, int to) noexcept {
-  return also(fd, next::get<"dup2", int(int, int)>()(fd, to));
+VERBENA_EXPORT int fcntl(int fd, int command, ...) {
+  va_list more;
+  va_start(more, command);
+  void* const argument = va_arg(more, void*);  // an int or a pointer, as in libc's own
+  va_end(more);
+  const int result = next::get<"fcntl", decltype(fcntl)>()(fd, command, argument);
+  return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(fd, result) : result;
 }
-VERBENA_EXPORT int dup3(int fd, int to, int flags) noexcept {
-  return also(fd, next::get<"dup3", int(int, int, int)>()(fd, to, flags));
-}
+VERBENA_EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));

@@ -49,7 +49,8 @@ def symbols(library, kind):
 
 # The functions of libc that we stand before (front/preload/hooks.cc).
 HOOKS = {"open", "open64", "openat", "openat64", "__open_2", "__open64_2", "fstat", "fstat64",
-         "stat", "stat64", "access", "write", "close", "dup", "dup2", "dup3"}
+         "stat", "stat64", "access", "write", "close", "dup", "dup2", "dup3", "fcntl",
+         "fcntl64"}
 
 
 def main(library, real, version_map):

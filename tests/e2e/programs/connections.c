@@ -25,12 +25,12 @@
 
 enum { kBytes = 64, kTimeoutMs = 2000 };
 
-#define MUST(condition)                                                                       \
-  do {                                                                                        \
-    if (!(condition)) {                                                                       \
-      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno));   \
-      exit(1);                                                                                \
-    }                                                                                         \
+#define MUST(condition)                                                                     \
+  do {                                                                                      \
+    if (!(condition)) {                                                                     \
+      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
+      exit(1);                                                                              \
+    }                                                                                       \
   } while (0)
 
 struct connection {
@@ -79,8 +79,12 @@ static void post_receive(struct connection* c) {
 
 static void post_send(struct connection* c) {
   struct ibv_sge sge = {(uintptr_t)c->out, kBytes, c->mr->lkey};
-  struct ibv_send_wr wr = {.wr_id = (uintptr_t)c, .sg_list = &sge, .num_sge = 1,
-                           .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+  struct ibv_send_wr wr = {.wr_id = (uintptr_t)c,
+                           .sg_list = &sge,
+                           .num_sge = 1,
+                           .opcode = IBV_WR_SEND,
+                           .send_flags = IBV_SEND_SIGNALED},
+                     *bad;
   MUST(ibv_post_send(c->id->qp, &wr, &bad) == 0);
 }
 
@@ -96,7 +100,9 @@ static void prepare_device(struct ibv_context* device, int count) {
 static void prepare_queue_pair(struct connection* c, int count) {
   prepare_device(c->id->verbs, count);
   struct ibv_qp_init_attr init = {
-      .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+      .send_cq = cq,
+      .recv_cq = cq,
+      .qp_type = IBV_QPT_RC,
       .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
   MUST(rdma_create_qp(c->id, pd, &init) == 0);
   MUST((c->mr = ibv_reg_mr(pd, c->out, 2 * kBytes, IBV_ACCESS_LOCAL_WRITE)) != NULL);
@@ -197,8 +203,10 @@ static void run_until_closed(long total, int count) {
     MUST(poll(fds, 2, -1) > 0);
     /* Data may overtake the event of its connection; completions of a connection never come
      * after the event of its end. */
-    if (fds[1].revents) take_completions();
-    else if (fds[0].revents) take_event(count);
+    if (fds[1].revents)
+      take_completions();
+    else if (fds[0].revents)
+      take_event(count);
   }
 }
 
