@@ -24,11 +24,11 @@ COMPLAINT = re.compile(ERROR_LINE.pattern + r"|\bfailed\b|data mismatch|RDMA_CM_
 
 # ---------------------------------------------------------------- servers that can't be seen
 
-def start_server(host, network, argv):
-    """It has a NIC: nobody but a NIC refuses what comes too early, it would be repeated after
-    seconds."""
+def start_server(host, network, argv, udp_port=ROCE_PORT):
+    """It has a socket on `udp_port`: nobody but a NIC refuses what comes too early, and what
+    nobody refuses is repeated after seconds."""
     server = host.start(network.server.namespace, argv)
-    wait_for_udp(host, network, ROCE_PORT, server)
+    wait_for_udp(host, network, udp_port, server)
     return server
 
 
@@ -88,15 +88,14 @@ class Connected(Case):
     clients: int = dataclasses.field(default=1, kw_only=True)
     client_program: str = dataclasses.field(default="", kw_only=True)
     wrapper: tuple = dataclasses.field(default=(), kw_only=True)
-    udp: bool = dataclasses.field(default=False, kw_only=True)  # the server has a UDP socket
+    udp: bool = dataclasses.field(default=False, kw_only=True)  # it meets its client by UDP
 
     def run(self, host, network):
         need_programs(self.program)
         port = next_tcp_port()
-        server = start_server(host, network, self._words(network, port, self.program, self.server))
+        server = start_server(host, network, self._words(network, port, self.program, self.server),
+                              port if self.udp else ROCE_PORT)
         try:
-            if self.udp:
-                wait_for_udp(host, network, port, server)
             deadline = host.deadline(self.timeout)
             for _ in range(self.clients):
                 client = run_client(host, network, server, self._words(
