@@ -16,7 +16,7 @@ packages_of() {
     fuzz) echo clang libclang-rt-14-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;
     kernel) echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd iproute2 \
-      util-linux ibverbs-utils perftest ;;
+      util-linux ibverbs-utils perftest rdmacm-utils nftables ;;
     *)
       echo "deps.sh: no group \"$1\"; use build, lint, test, fuzz, bench or kernel" >&2
       exit 2
