@@ -87,7 +87,15 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     return result;
   }
 
-  /// The same where the lock comes free in time. False: it doesn't.
+  /// With the lock. A message to a process that has just joined may come back into our own socket,
+  /// because the steering program doesn't know the newcomer yet; we hand it over. The program may
+  /// end right after this, and nobody could then.
+  void send_and_sort() {
+    step(Receive::no);
+    step(Receive::yes);
+  }
+
+  /// The last thing that the process does, where the lock comes free in time. False: it doesn't.
   template <typename F>
   bool locked_within(Duration patience, F&& f) {
     const NoCancellation shield;
@@ -99,7 +107,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     }
     if (!lock) return false;
     f();
-    step(Receive::no);
+    send_and_sort();
     settle(lock);
     return true;
   }

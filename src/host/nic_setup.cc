@@ -233,6 +233,7 @@ void Nic::release_port(wire::PortId port) {
 void Nic::manage(const std::function<void(cm::ConnectionManager&, Instant)>& f) {
   impl_->locked([&] {
     f(impl_->manager, now());
+    impl_->send_and_sort();
     return true;
   });
 }

@@ -93,7 +93,9 @@ void Device::create_memory() {
 }
 
 engine::SharedReceiveQueue* Device::create_xrc_srq(std::size_t i) {
-  return rnic_.create_srq({.pd = pd_, .depth = kDepth, .max_sge = 2, .xrc_cq = xrc_cqs_[i].get(), .xrcd = xrcd_})
+  return rnic_
+      .create_srq(
+          {.pd = pd_, .depth = kDepth, .max_sge = 2, .xrc_cq = xrc_cqs_[i].get(), .xrcd = xrcd_})
       .value();
 }
 
