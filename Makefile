@@ -31,7 +31,7 @@ run: build ## the two-minute tour: show the devices, run ibv_rc_pingpong on one 
 test: build ## everything that must pass
 	@scripts/deps.sh test
 	@$(call ctest_preset,release)
-	@tests/e2e/run.py --build build/release
+	@tests/e2e/run.py --build build/release --again 2
 
 test-all: test ## test; more random programs, a short soak; again with each sanitizer, fuzzers (60 s each); mutants
 	@scripts/deps.sh fuzz

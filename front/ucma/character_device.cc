@@ -89,8 +89,10 @@ Error gone() {
   return Error{ENODEV, "the event channel was made before fork(), and belongs to the parent"};
 }
 
-/// By another thread, while this one was about to wait.
-Error closed() { return Error{EBADF, ""}; }
+/// Another thread closed the channel under us. The kernel's call would hold the file open, and
+/// wait for an event that can't come any more until a signal or the program's end; programs that
+/// close a channel while a thread of theirs waits on it (rping) count on not hearing of it.
+ssize_t wait_in_vain() { return poll(nullptr, 0, -1); }
 
 /// Waits outside of every lock, where the thread may be cancelled and interrupted.
 ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::size_t room,
@@ -98,10 +100,15 @@ ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::si
   Ucma& ucma = Ucma::instance();
   for (;;) {
     bool taken = false;
+    bool closed = false;
     const int failed = guarded_status("rdma_get_cm_event", [&]() -> Status {
       const auto lock = ucma.lock();
       Channel* const channel = ucma.find_channel(inode);
-      if (channel == nullptr) return channel_inode(fd) == inode ? gone() : closed();
+      if (channel == nullptr) {
+        if (channel_inode(fd) == inode) return gone();
+        closed = true;
+        return Ok{};
+      }
       const Command command{.fd = fd, .channel = *channel, .in = in, .room = room};
       const auto found = take_event(ucma, command);
       if (!found) return found.error();
@@ -109,8 +116,10 @@ ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::si
       return Ok{};
     });
     if (failed != 0) return -1;
+    if (closed) return wait_in_vain();
     if (taken) return static_cast<ssize_t>(size);
-    if ((::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0) {
+    const int flags = ::fcntl(fd, F_GETFL);
+    if (flags >= 0 && (flags & O_NONBLOCK) != 0) {
       errno = EAGAIN;
       return -1;
     }

@@ -114,6 +114,16 @@ def expect(failures, what, condition):
         failures.append(what)
 
 
+class FailsOnce:
+    def __init__(self):
+        self.failed = False
+
+    def __call__(self, host, network):
+        if not self.failed:
+            self.failed = True
+            raise CaseFailed("the first time")
+
+
 def check_verdicts(host, network, report_type, run_case, failures):
     for body, verdict in PLANTED:
         text = io.StringIO()
@@ -122,6 +132,15 @@ def check_verdicts(host, network, report_type, run_case, failures):
         fine = report.close() == (verdict != "FAIL")
         expect(failures, f"{body.__name__} is reported as {verdict}",
                fine and text.getvalue().startswith(verdict))
+    for times, passes in ((1, True), (2, False)):
+        report = report_type(io.StringIO())
+        for n in range(times):
+            case = Planted(PLAIN, f"unsteady-{n}", FailsOnce())
+            chances = 2
+            while not run_case(case, host, network, report, chances):
+                chances -= 1
+        expect(failures, f"{times} of {times} cases unsteady is {'let pass' if passes else 'not'}",
+               report.close() == passes and len(report.unsteady) == times)
     expect(failures, "no planted program survives", not network.namespaces[0].processes())
 
 
