@@ -5,6 +5,7 @@ import gzip
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -201,6 +202,23 @@ class Stopped(WithServer):
         return ""
 
 
+@dataclasses.dataclass(frozen=True)
+class ManyClients(WithServer):
+    """One client after the other. Each closes its event channel while a thread of its own waits
+    on it, and ends with an error if that thread hears of it."""
+    count: int = 300
+
+    def serve(self, host, network, port):
+        need_programs("rping")
+        return rping_server(network, port)
+
+    def body(self, host, network, port, server):
+        client = shlex.join(rping_client(network, port))
+        loop = f"for i in $(seq {self.count}); do {client} || exit 1; done"
+        run_client(host, network, server, ["sh", "-c", loop], host.deadline(self.timeout))
+        return f"{self.count} clients"
+
+
 # ---------------------------------------------------------------- files and suites
 
 @dataclasses.dataclass(frozen=True)
@@ -272,6 +290,7 @@ def all_cases():
         ListenerKilled(LO, "rdma_cm/listener-killed", quick=True),
         ClientVanishes(LO, "rdma_cm/client-vanishes", quick=True),
         Stopped(LO, "rdma_cm/stopped-neighbour", quick=True),
+        ManyClients(LO, "rdma_cm/many-clients"),
         Copy(LO, "rdma_cm/rcopy", quick=True),
         Copy(VETHS[0], "rdma_cm/rcopy"),
         Pyverbs(LO, "rdma_cm/pyverbs", "test_rdmacm", 10),
