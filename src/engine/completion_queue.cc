@@ -53,6 +53,8 @@ void CompletionQueue::arm(bool solicited_only) {
   auto now = notify_.load(std::memory_order_relaxed);
   while (now < wanted && !notify_.compare_exchange_weak(now, wanted, std::memory_order_seq_cst)) {
   }
+  // The poll that follows reads tail_ after this.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {

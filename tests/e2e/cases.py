@@ -61,6 +61,8 @@ class Pair(Case):
 
     def run(self, host, network):
         need_programs(self.program)
+        for path in self.leaves:
+            make_way(host, path)
         server = client = None
         try:
             server, client = start_pair(host, network, self.program, self.arguments, self.family)
@@ -75,6 +77,17 @@ class Pair(Case):
                     process.kill()
             for path in self.leaves:
                 pathlib.Path(path).unlink(missing_ok=True)
+
+
+def make_way(host, path):
+    """The program wants this very file; one that another user left there is in its way."""
+    try:
+        if os.stat(path).st_uid != host.uid():
+            os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        raise CaseSkipped(f"{path} is another user's: remove it") from None
 
 
 def start_pair(host, network, program, arguments, family):
