@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "front/verbs/device.h"
 #include "packet/frame.h"
 
 namespace verbena::front::ucma {
@@ -84,7 +85,7 @@ Result<IpAddress> source_for(const SocketEndpoint& destination) {
 }
 
 Result<host::Device> device_with(const IpAddress& address, unsigned scope) {
-  for (const host::Device& device : host::list_devices()) {
+  for (const host::Device& device : devices_now()) {
     if (scope != 0 && address.is_link_local() && scope != device.interface_index) continue;
     if (std::find(device.gids.begin(), device.gids.end(), address) != device.gids.end()) {
       return device;

@@ -8,6 +8,7 @@
 #include "cm/connection_manager.h"
 #include "front/ucma/commands.h"
 #include "front/ucma/path.h"
+#include "front/verbs/device.h"
 
 namespace verbena::front::ucma {
 
@@ -65,7 +66,7 @@ Status open_addresses(host::Nic& nic, const Id& id) {
   // One that can't be opened (another user has it, it is tentative still) keeps none of the others.
   bool any = false;
   Status last = Error{EADDRNOTAVAIL, "no address to listen at"};
-  for (const host::Device& device : host::list_devices()) {
+  for (const host::Device& device : devices_now()) {
     for (const IpAddress& address : device.gids) {
       if (address == IpAddress{} || (!id.v6 && !address.is_v4())) continue;
       if (id.v6 && id.one_family && address.is_v4()) continue;

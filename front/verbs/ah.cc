@@ -25,8 +25,10 @@ bool is_own_lid(const ibv_ah_attr& attr) { return attr.is_global == 0 && attr.dl
 
 engine::AddressVector path_to_self(const host::Device& device) {
   engine::AddressVector path;
-  const auto v4 = std::ranges::find_if(device.gids, &IpAddress::is_v4);
-  const auto chosen = v4 != device.gids.end() ? v4 : device.gids.begin();
+  auto chosen = std::ranges::find_if(device.gids, &IpAddress::is_v4);
+  if (chosen == device.gids.end()) {
+    chosen = std::ranges::find_if(device.gids, [](const auto& g) { return g != IpAddress{}; });
+  }
   if (chosen == device.gids.end()) return path;
   path.global = true;
   path.source_index = static_cast<std::uint8_t>(chosen - device.gids.begin());
@@ -39,8 +41,9 @@ Result<ibv_ah*> create(ibv_pd* ibpd, const ibv_ah_attr& attr) {
   if (!is_live(pd.nic)) return inherited("the protection domain");
   Context& context = context_of(ibpd->context);
   if (const Status s = check_port(context, attr.port_num); !s) return s.error();
-  const Result<packet::Flow> flow = pd.nic->resolve(
-      context.device, is_own_lid(attr) ? path_to_self(context.device) : path_from_c(attr));
+  const host::Device device = context.now();
+  const Result<packet::Flow> flow =
+      pd.nic->resolve(device, is_own_lid(attr) ? path_to_self(device) : path_from_c(attr));
   if (!flow) return flow.error();
   auto ah = std::make_unique<Ah>();
   ah->context = ibpd->context;
@@ -57,7 +60,8 @@ Result<ibv_ah*> create(ibv_pd* ibpd, const ibv_ah_attr& attr) {
 /// from the first address of its family.
 Result<std::uint8_t> answering_gid(const host::Device& device, const IpAddress& destination) {
   const auto found = std::find_if(device.gids.begin(), device.gids.end(), [&](const IpAddress& g) {
-    return destination.is_multicast() ? g.is_v4() == destination.is_v4() : g == destination;
+    if (!destination.is_multicast()) return g == destination;
+    return g != IpAddress{} && g.is_v4() == destination.is_v4();
   });
   if (found != device.gids.end()) return static_cast<std::uint8_t>(found - device.gids.begin());
   return Error{EINVAL,
@@ -76,7 +80,7 @@ Result<ibv_ah_attr> answer(const Context& context, std::uint8_t port, const ibv_
   std::memcpy(bytes.data(), grh, sizeof bytes);
   const auto header = packet::read_grh(bytes);
   if (!header) return Error{EINVAL, "the GRH is neither an IPv6 nor an IPv4 header"};
-  const Result<std::uint8_t> source = answering_gid(context.device, header->destination);
+  const Result<std::uint8_t> source = answering_gid(context.now(), header->destination);
   if (!source) return source.error();
 
   ibv_ah_attr attr{};

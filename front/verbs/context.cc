@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -20,7 +21,6 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
 #include "front/verbs/xrcd.h"
-#include "host/config.h"
 
 namespace verbena::front {
 
@@ -48,8 +48,9 @@ void destroy_everything(Context& context) {
 
 }  // namespace
 
-Context::Context(ibv_device* of, host::Device info, std::unique_ptr<host::EventChannel> async)
-    : verbs_context{}, device{std::move(info)}, events{std::move(async)} {
+Context::Context(host::Nic& on, ibv_device* of, host::Device info,
+                 std::unique_ptr<host::EventChannel> async)
+    : verbs_context{}, nic{&on}, device{std::move(info)}, events{std::move(async)} {
   set_operations(*this);
   sz = sizeof(verbs_context);
   context.device = of;
@@ -58,20 +59,33 @@ Context::Context(ibv_device* of, host::Device info, std::unique_ptr<host::EventC
   context.num_comp_vectors = 1;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   pthread_mutex_init(&context.mutex, nullptr);
+  nic->watch_port(device.name, *events);
 }
 
-Context::~Context() { pthread_mutex_destroy(&context.mutex); }
+Context::~Context() {
+  if (is_live(nic)) nic->unwatch_port(*events);
+  pthread_mutex_destroy(&context.mutex);
+}
+
+host::Device Context::now() const {
+  if (auto found = device_now(device.name)) return *found;
+  host::Device gone = device;
+  gone.up = gone.listed = false;
+  std::fill(gone.gids.begin(), gone.gids.end(), IpAddress{});
+  return gone;
+}
 
 Status check_port(const Context& context, std::uint32_t port) {
   if (port == 1) return Ok{};
   return Error{EINVAL, fmt::format("port {} of {}: it has port 1 only", port, context.device.name)};
 }
 
-Status check_gid_index(const Context& context, std::uint32_t port, std::uint32_t index) {
-  if (Status s = check_port(context, port); !s) return s;
-  const std::size_t count = context.device.gids.size();
-  if (index < count) return Ok{};
-  return Error{EINVAL, fmt::format("GID index {}: {} has {}", index, context.device.name, count)};
+Result<IpAddress> gid_at(const Context& context, std::uint32_t port, std::uint32_t index) {
+  if (Status s = check_port(context, port); !s) return s.error();
+  const auto gids = context.now().gids;
+  if (index < gids.size()) return gids[index];
+  return Error{EINVAL,
+               fmt::format("GID index {}: {} has {}", index, context.device.name, gids.size())};
 }
 
 }  // namespace verbena::front
@@ -85,7 +99,8 @@ VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
     return real::call<"ibv_open_device", "IBVERBS_1.1">(ibv_open_device, device);
   }
   return guarded("ibv_open_device", [&]() -> Result<ibv_context*> {
-    if (host::config().problem) return Error{EINVAL, *host::config().problem};
+    const Result<host::Nic*> nic = start_nic();
+    if (!nic) return nic.error();
     host::Device info;
     {
       const auto lock = lock_lists();
@@ -94,7 +109,7 @@ VERBENA_EXPORT ibv_context* ibv_open_device(ibv_device* device) {
     const Result<host::EventChannel*> async = host::EventChannel::create();
     if (!async) return async.error();
     std::unique_ptr<host::EventChannel> events{*async};
-    return &(new Context{device, std::move(info), std::move(events)})->context;
+    return &(new Context{**nic, device, std::move(info), std::move(events)})->context;
   });
 }
 

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "host/device.h"
 #include "host/event_channel.h"
+#include "host/nic.h"
 
 namespace verbena::front {
 
@@ -38,14 +39,19 @@ struct Objects {
 };
 
 struct Context : verbs_context {
-  const host::Device device;  // as it was when opened: GID indices must not move
+  host::Nic* const nic;       // that tells of the port
+  const host::Device device;  // as it was when opened: its name and GUID are for life
   const std::unique_ptr<host::EventChannel> events;
   Objects objects;
 
-  Context(ibv_device* of, host::Device info, std::unique_ptr<host::EventChannel> async);
+  Context(host::Nic& on, ibv_device* of, host::Device info,
+          std::unique_ptr<host::EventChannel> async);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
+
+  /// The device as it is now; down and without addresses once its interface is gone.
+  [[nodiscard]] host::Device now() const;
 };
 
 /// Fills the table of functions that inlined verbs go through.
@@ -67,7 +73,7 @@ template <typename Object>
 
 /// EINVAL unless it is the only port that we have.
 Status check_port(const Context& context, std::uint32_t port);
-/// EINVAL unless it is in that port's table.
-Status check_gid_index(const Context& context, std::uint32_t port, std::uint32_t index);
+/// The entry of that port's table, zeros where there is no address. EINVAL: it has no such entry.
+Result<IpAddress> gid_at(const Context& context, std::uint32_t port, std::uint32_t index);
 
 }  // namespace verbena::front

@@ -64,6 +64,19 @@ Device* find_device_by_path(std::string_view ibdev_path) {
   return find([&](const Device& d) { return d.device.ibdev_path == ibdev_path; });
 }
 
+std::vector<host::Device> devices_now() {
+  host::Nic* const nic = live_nic.load();
+  return nic != nullptr ? nic->devices() : host::list_devices();
+}
+
+std::optional<host::Device> device_now(const std::string& name) {
+  if (host::Nic* const nic = live_nic.load()) return nic->find_device(name);
+  for (host::Device& d : host::list_devices()) {
+    if (d.name == name) return std::move(d);
+  }
+  return std::nullopt;
+}
+
 std::vector<ibv_device*> list_our_devices() {
   std::vector<host::Device> now = host::list_devices();
   std::vector<ibv_device*> out;

@@ -7,6 +7,8 @@
 
 #include <array>
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -36,6 +38,11 @@ struct Device : ProviderDevice {
 
 /// As it is now, in the order of the list.
 [[nodiscard]] std::vector<ibv_device*> list_our_devices();
+
+/// As they are now, in no order to speak of. Cheap once a device was opened.
+[[nodiscard]] std::vector<host::Device> devices_now();
+/// nullopt: its interface is gone.
+[[nodiscard]] std::optional<host::Device> device_now(const std::string& name);
 
 /// What librdmacm matches devices by. The system counts its own from 0: ours are far above.
 [[nodiscard]] int index_of(const host::Device& device);

@@ -20,7 +20,7 @@ Status change(ibv_qp* ibqp, const ibv_gid& gid, Change how) {
   IpAddress::Bytes bytes;
   std::memcpy(bytes.data(), gid.raw, bytes.size());
   return of_qp(qp.qp_num,
-               (qp.nic->*how)(*qp.queues, context_of(qp.context).device, IpAddress{bytes}));
+               (qp.nic->*how)(*qp.queues, context_of(qp.context).now(), IpAddress{bytes}));
 }
 
 }  // namespace

@@ -244,7 +244,7 @@ Status modify(Qp& qp, const ibv_qp_attr& attr, unsigned mask) {
   const Context& context = context_of(qp.context);
   const Result<engine::QpAttributes> to = attributes_from_c(context, attr, mask);
   if (!to) return to.error();
-  if (Status s = qp.nic->modify_qp(*qp.queues, context.device, *to, mask); !s) return s;
+  if (Status s = qp.nic->modify_qp(*qp.queues, context.now(), *to, mask); !s) return s;
   if ((mask & IBV_QP_STATE) != 0) qp.state = attr.qp_state;
   return Ok{};
 }

@@ -12,14 +12,13 @@ namespace verbena::front {
 
 namespace {
 
-Result<ibv_gid_entry> gid_at(const Context& context, std::uint32_t port, std::uint32_t index) {
-  if (const Status s = check_gid_index(context, port, index); !s) return s.error();
+ibv_gid_entry entry_of(const host::Device& device, std::uint32_t index) {
   ibv_gid_entry entry{};
-  std::memcpy(entry.gid.raw, context.device.gids[index].bytes().data(), sizeof entry.gid.raw);
+  std::memcpy(entry.gid.raw, device.gids[index].bytes().data(), sizeof entry.gid.raw);
   entry.gid_index = index;
-  entry.port_num = port;
+  entry.port_num = 1;
   entry.gid_type = IBV_GID_TYPE_ROCE_V2;
-  entry.ndev_ifindex = context.device.interface_index;
+  entry.ndev_ifindex = device.interface_index;
   return entry;
 }
 
@@ -41,9 +40,9 @@ VERBENA_EXPORT int ibv_query_gid(ibv_context* context, std::uint8_t port, int in
     return real::call<"ibv_query_gid", "IBVERBS_1.1">(ibv_query_gid, context, port, index, gid);
   }
   return guarded_minus_one("ibv_query_gid", [&]() -> Status {
-    const auto entry = gid_at(context_of(context), port, static_cast<std::uint32_t>(index));
-    if (!entry) return entry.error();
-    *gid = entry->gid;
+    const auto found = gid_at(context_of(context), port, static_cast<std::uint32_t>(index));
+    if (!found) return found.error();
+    std::memcpy(gid->raw, found->bytes().data(), sizeof gid->raw);
     return Ok{};
   });
 }
@@ -57,9 +56,16 @@ VERBENA_EXPORT int _ibv_query_gid_ex(ibv_context* context, std::uint32_t port, s
   }
   return guarded_status("ibv_query_gid_ex", [&]() -> Status {
     if (flags != 0) return Error{EOPNOTSUPP, fmt::format("flags {:#x}: must be 0", flags)};
-    const auto found = gid_at(context_of(context), port, index);
-    if (!found) return found.error();
-    copy_entry(*found, entry, entry_size);
+    const Context& ours = context_of(context);
+    if (Status s = check_port(ours, port); !s) return s;
+    const host::Device device = ours.now();
+    if (index >= device.gids.size()) {
+      return Error{EINVAL,
+                   fmt::format("GID index {}: {} has {}", index, device.name, device.gids.size())};
+    }
+    // As the kernel: an entry without an address is no error of the caller's, and says nothing.
+    if (device.gids[index] == IpAddress{}) return Error{ENODATA, ""};
+    copy_entry(entry_of(device, index), entry, entry_size);
     return Ok{};
   });
 }
@@ -71,21 +77,21 @@ VERBENA_EXPORT ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry*
     return real::call<"_ibv_query_gid_table", "IBVERBS_1.11">(
         _ibv_query_gid_table, context, entries, max_entries, flags, entry_size);
   }
-  const Context& ours = context_of(context);
-  const std::size_t count = ours.device.gids.size();
+  ssize_t count = 0;
   const int code = guarded_status("ibv_query_gid_table", [&]() -> Status {
     if (flags != 0) return Error{EOPNOTSUPP, fmt::format("flags {:#x}: must be 0", flags)};
-    if (max_entries < count) {
-      return Error{EINVAL,
-                   fmt::format("room for {} entries, the table has {}", max_entries, count)};
-    }
+    const host::Device device = context_of(context).now();
     auto* to = reinterpret_cast<std::byte*>(entries);
-    for (std::uint32_t i = 0; i < count; ++i, to += entry_size) {
-      const auto found = gid_at(ours, 1, i);
-      if (!found) return found.error();
-      copy_entry(*found, to, entry_size);
+    for (std::uint32_t i = 0; i < device.gids.size(); ++i) {
+      if (device.gids[i] == IpAddress{}) continue;
+      if (static_cast<std::size_t>(count) == max_entries) {
+        return Error{EINVAL, fmt::format("room for {} entries, the table has more", max_entries)};
+      }
+      copy_entry(entry_of(device, i), to, entry_size);
+      to += entry_size;
+      ++count;
     }
     return Ok{};
   });
-  return code == 0 ? static_cast<ssize_t>(count) : -code;
+  return code == 0 ? count : -code;
 }

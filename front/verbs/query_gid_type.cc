@@ -40,7 +40,7 @@ extern "C" __attribute__((visibility("default"))) int verbena_query_gid_type(ibv
     return found != nullptr ? found(context, port, index, type) : real::missing<int>();
   }
   return guarded_minus_one("ibv_query_gid_type", [&]() -> Status {
-    if (Status s = check_gid_index(context_of(context), port, index); !s) return s;
+    if (const auto gid = gid_at(context_of(context), port, index); !gid) return gid.error();
     *type = SysfsGidType::roce_v2;
     return Ok{};
   });

@@ -44,7 +44,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
   return guarded_status("ibv_query_port", [&]() -> Status {
     const Context& ours = context_of(context);
     if (Status s = check_port(ours, port); !s) return s;
-    const ibv_port_attr all = attributes_of(ours.device);
+    const ibv_port_attr all = attributes_of(ours.now());
     std::memset(attr, 0, length);
     std::memcpy(attr, &all, std::min(length, sizeof all));
     return Ok{};

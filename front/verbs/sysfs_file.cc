@@ -11,7 +11,6 @@
 #include "front/verbs/device.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
-#include "front/verbs/nic.h"
 
 // Of the private headers, as ibv_read_sysfs_file@IBVERBS_1.0 has always been.
 VERBENA_EXPORT int ibv_read_sysfs_file(const char* dir, const char* file, char* buffer,
@@ -34,8 +33,7 @@ VERBENA_EXPORT int ibv_read_sysfs_file(const char* dir, const char* file, char* 
   }
   std::optional<std::string> value;
   try {
-    const auto lock = lock_lists();
-    value = sysfs::read_attribute(ours->info, file);
+    if (const auto now = device_now(ours->device.name)) value = sysfs::read_attribute(*now, file);
   } catch (...) {
     report_exception("ibv_read_sysfs_file");
     return -1;

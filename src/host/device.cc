@@ -1,26 +1,18 @@
 #include "host/device.h"
 
-#include <ifaddrs.h>
-#include <linux/if_packet.h>
-#include <net/if.h>
-#include <netinet/in.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <memory>
 #include <mutex>
-#include <span>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "host/gid_table.h"
+#include "host/log.h"
+#include "host/netlink.h"
 
 namespace verbena::host {
 
@@ -28,16 +20,6 @@ namespace {
 
 /// IP (40), UDP (8), BTH and the longest extension headers (32), ICRC (4).
 constexpr std::uint32_t kOverhead = 84;
-
-std::uint32_t interface_mtu(const std::string& interface) {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return 0;
-  ifreq request{};
-  interface.copy(request.ifr_name, IFNAMSIZ - 1);
-  const bool ok = ioctl(fd, SIOCGIFMTU, &request) == 0;
-  close(fd);
-  return ok ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
-}
 
 std::string default_route_interface() {
   std::ifstream routes{"/proc/net/route"};
@@ -69,31 +51,64 @@ std::vector<std::string> interfaces_with_rdma() {
   return out;
 }
 
-std::uint64_t guid_of(const Device& d, std::span<const std::uint8_t> mac) {
-  const bool usable =
-      mac.size() == 6 && std::any_of(mac.begin(), mac.end(), [](auto b) { return b != 0; });
-  if (!usable) return 0x0276'62ff'fe00'0000ull | d.interface_index;  // locally administered, "vb"
+std::uint64_t guid_of(unsigned interface_index, const std::optional<Link::Mac>& mac) {
+  const bool usable = mac && *mac != Link::Mac{};
+  if (!usable) return 0x0276'62ff'fe00'0000ull | interface_index;  // locally administered, "vb"
+  const auto& m = *mac;
   const std::array<std::uint8_t, 8> eui{
-      static_cast<std::uint8_t>(mac[0] ^ 2), mac[1], mac[2], 0xff, 0xfe, mac[3], mac[4], mac[5]};
+      static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
   return load_be64(eui.data());
 }
 
 /// Link-local, other IPv6, IPv4.
 int rank(const IpAddress& a) { return a.is_v4() ? 2 : a.is_link_local() ? 0 : 1; }
 
-void take_address(Device& d, const sockaddr* a) {
-  if (a->sa_family == AF_INET) {
-    std::array<std::uint8_t, 4> four{};
-    std::memcpy(four.data(), &reinterpret_cast<const sockaddr_in*>(a)->sin_addr, 4);
-    d.gids.push_back(IpAddress::v4(four));
-  } else if (a->sa_family == AF_INET6) {
-    IpAddress::Bytes sixteen{};
-    std::memcpy(sixteen.data(), &reinterpret_cast<const sockaddr_in6*>(a)->sin6_addr, 16);
-    d.gids.emplace_back(sixteen);
-  } else if (a->sa_family == AF_PACKET) {
-    const auto* link = reinterpret_cast<const sockaddr_ll*>(a);
-    d.guid = guid_of(d, {link->sll_addr, std::min<std::size_t>(link->sll_halen, 8)});
+std::vector<IpAddress> addresses_of(const Link& link) {
+  std::vector<IpAddress> out;
+  for (const Link::Address& a : link.addresses) {
+    if (std::find(out.begin(), out.end(), a.address) == out.end()) out.push_back(a.address);
   }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  return out;
+}
+
+/// The same table for all of the process, and for its forked children.
+class ProcessGids {
+ public:
+  std::vector<IpAddress> stable(const std::string& device,
+                                const std::vector<IpAddress>& addresses) {
+    const std::lock_guard held{lock_};
+    return tables_.stable(device, addresses);
+  }
+
+  static ProcessGids& instance() {
+    static auto& only = *new ProcessGids;  // never destroyed: threads may outlive it
+    return only;
+  }
+
+ private:
+  // Nobody who has this lock waits for another, so it may be taken before a fork in any order.
+  ProcessGids() {
+    pthread_atfork([] { instance().lock_.lock(); }, [] { instance().lock_.unlock(); },
+                   [] { instance().lock_.unlock(); });
+  }
+  std::mutex lock_;
+  GidTables tables_;
+};
+
+Device device_of(unsigned index, const Link& link) {
+  const auto addresses = addresses_of(link);
+  Device d{.name = "vb_" + link.name,
+           .interface = link.name,
+           .interface_index = index,
+           .guid = guid_of(index, link.mac),
+           .interface_mtu = link.mtu,
+           .up = link.running(),
+           .listed = link.enabled() && !addresses.empty(),
+           .gids = {}};
+  d.gids = ProcessGids::instance().stable(d.name, addresses);
+  return d;
 }
 
 }  // namespace
@@ -104,59 +119,64 @@ std::uint16_t Device::active_mtu() const {
   return mtu;
 }
 
+std::vector<Device> devices_of(const Links& links) {
+  const auto taken = interfaces_with_rdma();
+  std::vector<Device> out;
+  for (const auto& [index, link] : links.all()) {
+    const bool ours = std::find(taken.begin(), taken.end(), link.name) == taken.end();
+    if (!link.name.empty() && ours) out.push_back(device_of(index, link));
+  }
+  return out;
+}
+
+std::vector<Device> list_devices() {
+  const auto links = ask_for_links();
+  if (!links) {
+    log(LogLevel::warn, "no devices: {}", links.error().message);
+    return {};
+  }
+  std::vector<Device> out = devices_of(*links);
+  std::erase_if(out, [](const Device& d) { return !d.listed; });
+  const auto first = default_route_interface();
+  std::stable_sort(out.begin(), out.end(), [&](const Device& a, const Device& b) {
+    const auto order = [&](const Device& d) {
+      if (d.interface == first) return 0;
+      return links->all().at(d.interface_index).loopback() ? 2 : 1;
+    };
+    return order(a) < order(b);
+  });
+  return out;
+}
+
 namespace {
 
-/// The same table for all of the process.
-std::vector<IpAddress> stable_gids(const Device& d) {
-  static std::mutex lock;
-  static auto& tables = *new GidTables;  // never destroyed: threads may outlive it
-  const std::lock_guard held{lock};
-  return tables.stable(d.name, d.gids);
+const Device* find(const std::vector<Device>& devices, const std::string& name) {
+  const auto found =
+      std::find_if(devices.begin(), devices.end(), [&](const Device& d) { return d.name == name; });
+  return found != devices.end() ? &*found : nullptr;
+}
+
+/// nullptr: there is no such device.
+void compare(const Device* before, const Device* after, std::vector<PortChange>& out) {
+  const std::string& name = before != nullptr ? before->name : after->name;
+  const bool was_up = before != nullptr && before->up;
+  const bool is_up = after != nullptr && after->up;
+  if (was_up != is_up) out.push_back({name, is_up ? PortEvent::active : PortEvent::error});
+  static const std::vector<IpAddress> none;
+  const auto& had = before != nullptr ? before->gids : none;
+  const auto& has = after != nullptr ? after->gids : none;
+  if (had != has) out.push_back({name, PortEvent::gid_change});
 }
 
 }  // namespace
 
-std::vector<Device> list_devices() {
-  ifaddrs* raw = nullptr;
-  if (getifaddrs(&raw) != 0) return {};
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list{raw, &freeifaddrs};
-
-  std::map<unsigned, Device> by_index;
-  std::map<unsigned, bool> loopback;
-  for (const ifaddrs* i = list.get(); i != nullptr; i = i->ifa_next) {
-    if ((i->ifa_flags & IFF_UP) == 0 || i->ifa_addr == nullptr) continue;
-    // The name may be an address label ("eth0:alias"): ask for the interface's own.
-    const unsigned index = if_nametoindex(i->ifa_name);
-    std::array<char, IF_NAMESIZE> name{};
-    if (index == 0 || if_indextoname(index, name.data()) == nullptr) continue;
-    Device& d = by_index[index];
-    d.interface = name.data();
-    d.name = "vb_" + d.interface;
-    d.interface_index = index;
-    d.up = (i->ifa_flags & IFF_RUNNING) != 0;
-    loopback[index] = (i->ifa_flags & IFF_LOOPBACK) != 0;
-    take_address(d, i->ifa_addr);
+std::vector<PortChange> changes(const std::vector<Device>& before,
+                                const std::vector<Device>& after) {
+  std::vector<PortChange> out;
+  for (const Device& d : before) compare(&d, find(after, d.name), out);
+  for (const Device& d : after) {
+    if (find(before, d.name) == nullptr) compare(nullptr, &d, out);
   }
-
-  const auto taken = interfaces_with_rdma();
-  const auto first = default_route_interface();
-  std::vector<Device> out;
-  for (auto& [index, d] : by_index) {
-    if (d.gids.empty() || std::find(taken.begin(), taken.end(), d.interface) != taken.end())
-      continue;
-    std::stable_sort(d.gids.begin(), d.gids.end(),
-                     [](const auto& a, const auto& b) { return rank(a) < rank(b); });
-    d.gids = stable_gids(d);
-    if (d.guid == 0) d.guid = guid_of(d, {});
-    d.interface_mtu = interface_mtu(d.interface);
-    out.push_back(std::move(d));
-  }
-  std::stable_sort(out.begin(), out.end(), [&](const Device& a, const Device& b) {
-    const auto order = [&](const Device& d) {
-      return d.interface == first ? 0 : loopback[d.interface_index] ? 2 : 1;
-    };
-    return order(a) < order(b);
-  });
   return out;
 }
 

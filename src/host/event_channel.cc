@@ -3,7 +3,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <new>
 
 namespace verbena::host {
 
@@ -15,10 +17,25 @@ Result<EventChannel*> EventChannel::create() {
 
 EventChannel::~EventChannel() { close(fd_); }
 
-void EventChannel::raise(const AsyncEvent& event) {
-  {
-    const std::lock_guard lock{mutex_};
-    events_.push_back(event);
+bool EventChannel::add(const AsyncEvent& event) {
+  const std::lock_guard lock{mutex_};
+  const auto waiting = std::find_if(events_.begin(), events_.end(), [&](const AsyncEvent& e) {
+    return event.source == nullptr && e.source == nullptr && e.kind == event.kind;
+  });
+  if (waiting != events_.end()) {
+    std::rotate(waiting, waiting + 1, events_.end());
+    return false;
+  }
+  events_.push_back(event);
+  return true;
+}
+
+void EventChannel::raise(const AsyncEvent& event) noexcept {
+  try {
+    if (!add(event)) return;
+  } catch (const std::bad_alloc&) {
+    lost_.fetch_add(1, std::memory_order_relaxed);
+    return;
   }
   // Fails only when 2^64 - 2 events wait.
   [[maybe_unused]] const int r = eventfd_write(fd_, 1);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <mutex>
@@ -34,8 +35,11 @@ class EventChannel {
 
   [[nodiscard]] int fd() const { return fd_; }
 
-  /// Any thread.
-  void raise(const AsyncEvent& event);
+  /// Any thread. An event of the port that waits already is moved to the end: a program that
+  /// doesn't listen doesn't gather them. Without memory the event is lost, as the kernel's would
+  /// be, and counted.
+  void raise(const AsyncEvent& event) noexcept;
+  [[nodiscard]] std::uint64_t lost() const { return lost_.load(std::memory_order_relaxed); }
   /// Takes the oldest event, and counts it in its source. Blocks as the descriptor's flags say.
   /// EAGAIN, EINTR.
   [[nodiscard]] Result<AsyncEvent> get();
@@ -45,10 +49,13 @@ class EventChannel {
 
  private:
   explicit EventChannel(int fd) : fd_{fd} {}
+  /// False: it waits already.
+  bool add(const AsyncEvent& event);
 
   const int fd_;  // eventfd, semaphore; may count more than the queue holds, never less
   std::mutex mutex_;
   std::deque<AsyncEvent> events_;
+  std::atomic<std::uint64_t> lost_{0};
 };
 
 }  // namespace verbena::host

@@ -34,7 +34,9 @@ Result<Nic*> Nic::instance() {
   if (!frames) return frames.error();
   auto udp = wire::UdpWire::create((*frames)->bytes());
   if (!udp) return udp.error();
-  auto impl = std::make_unique<Impl>(std::move(*frames), std::move(*udp));
+  auto devices = DeviceMonitor::create();
+  if (!devices) return devices.error();
+  auto impl = std::make_unique<Impl>(std::move(*frames), std::move(*udp), std::move(*devices));
   if (auto started = impl->start(); !started) return started.error();
 
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.

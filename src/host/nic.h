@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
@@ -58,6 +59,16 @@ class Nic {
   /// Started by the first call. After fork() the child's first call starts a new one; objects
   /// of the parent's are then only good for being forgotten.
   static Result<Nic*> instance();
+
+  // Devices. Thread-safe. As they are now: what has changed before the call is seen.
+
+  /// Those that are listed, by interface index.
+  [[nodiscard]] std::vector<Device> devices();
+  /// By name, listed or not. nullopt: its interface is gone.
+  [[nodiscard]] std::optional<Device> find_device(const std::string& name);
+  /// Events of the device's port go there, until the channel is unwatched.
+  void watch_port(const std::string& device, EventChannel& channel);
+  void unwatch_port(const EventChannel& channel);
 
   // Set-up. Thread-safe.
 

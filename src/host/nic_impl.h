@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "cm/connection_manager.h"
 #include "host/clock.h"
+#include "host/device_monitor.h"
 #include "host/frame_memory.h"
 #include "host/gsi.h"
 #include "host/log.h"
@@ -35,17 +36,24 @@ inline unsigned silence(EventSource& source) {
   return source.channel != nullptr ? source.channel->forget(source) : 0;
 }
 
-/// Everything behind `engine` belongs to whoever holds it.
+/// Everything but `monitor` belongs to whoever holds it.
 class Nic::Impl final : wire::DatagramSink, NicThread::Work {
  public:
-  Impl(std::unique_ptr<FrameMemory> frames, std::unique_ptr<wire::UdpWire> udp)
-      : frames_{std::move(frames)},
+  const std::unique_ptr<DeviceMonitor> monitor;  // has a lock of its own
+
+  Impl(std::unique_ptr<FrameMemory> frames, std::unique_ptr<wire::UdpWire> udp,
+       std::unique_ptr<DeviceMonitor> devices)
+      : monitor{std::move(devices)},
+        frames_{std::move(frames)},
         wire_{std::move(udp)},
         rnic{wire_->slot(), *frames_, entropy_},
         manager{{.slot = wire_->slot()}, entropy_},
         thread_{*this} {}
 
-  Status start() { return thread_.start(wire_->data_fd(), wire_->control_fd()); }
+  Status start() {
+    const std::array control{wire_->control_fd(), monitor->fd()};
+    return thread_.start(wire_->data_fd(), control);
+  }
 
   /// A program's thread, after posting: send, if nobody else has the engine.
   void send_inline() {
@@ -152,6 +160,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   void abandon() {
     wire_->abandon();
     frames_->abandon();
+    monitor->abandon();
     thread_.abandon();
   }
 
@@ -272,6 +281,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   Outcome work(bool control) override {
     std::unique_lock lock{engine, std::defer_lock};
     if (control) {
+      monitor->serve();
       lock.lock();
     } else if (!lock.try_lock()) {
       return {now() + kBusy, false};  // a program's thread is at it

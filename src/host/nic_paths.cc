@@ -11,16 +11,9 @@ namespace verbena::host {
 
 namespace {
 
-/// `device` is as it was when it was opened; addresses may have come since.
 std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
-  std::vector<IpAddress> gids = device.gids;
-  if (index >= gids.size()) {
-    for (const Device& now : list_devices()) {
-      if (now.name == device.name) gids = now.gids;
-    }
-  }
-  if (index >= gids.size() || gids[index] == IpAddress{}) return std::nullopt;
-  return gids[index];
+  if (index >= device.gids.size() || device.gids[index] == IpAddress{}) return std::nullopt;
+  return device.gids[index];
 }
 
 }  // namespace
@@ -33,10 +26,9 @@ Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::Ad
   }
   const auto found = gid_at(device, path.source_index);
   if (!found) {
-    return Error{EINVAL,
-                 fmt::format("sgid_index {}, but {} has GIDs 0 to {}, and that one must not "
-                             "be empty",
-                             path.source_index, device.name, device.gids.size() - 1)};
+    return Error{EINVAL, fmt::format("sgid_index {} is empty or beyond the {} GIDs of {}; see "
+                                     "\"verbena devices\"",
+                                     path.source_index, device.gids.size(), device.name)};
   }
   const IpAddress source = *found;
   const IpAddress destination = group_of(path.destination).value_or(path.destination);
@@ -76,6 +68,7 @@ Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
   if (!qp.ports.empty()) return Ok{};
   std::optional<Error> problem;
   for (const IpAddress& address : device.gids) {
+    if (address == IpAddress{}) continue;
     Status opened = wire_->open_address(address, device.interface_index);
     const auto port =
         opened ? wire_->source_port(address, qp.pair->qpn) : Result<std::uint16_t>{opened.error()};

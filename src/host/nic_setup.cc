@@ -7,6 +7,18 @@
 
 namespace verbena::host {
 
+std::vector<Device> Nic::devices() { return impl_->monitor->devices(); }
+
+std::optional<Device> Nic::find_device(const std::string& name) {
+  return impl_->monitor->find(name);
+}
+
+void Nic::watch_port(const std::string& device, EventChannel& channel) {
+  impl_->monitor->watch(device, channel);
+}
+
+void Nic::unwatch_port(const EventChannel& channel) { impl_->monitor->unwatch(channel); }
+
 Result<engine::PdId> Nic::alloc_pd() {
   return impl_->locked([&] { return impl_->rnic.alloc_pd(); });
 }

@@ -35,15 +35,16 @@ timespec until_from_now(Instant until) {
 
 }  // namespace
 
-Status NicThread::start(int data_fd, int control_fd) {
-  control_fd_ = control_fd;
+Status NicThread::start(int data_fd, std::span<const int> control_fds) {
+  data_fd_ = data_fd;
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   aside_epoll_ = epoll_create1(EPOLL_CLOEXEC);
   full_epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  const bool ready = wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
-                     watch(aside_epoll_, wake_fd_) && watch(aside_epoll_, control_fd) &&
-                     watch(full_epoll_, wake_fd_) && watch(full_epoll_, control_fd) &&
-                     watch(full_epoll_, data_fd);
+  const bool ready =
+      wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 && watch(aside_epoll_, wake_fd_) &&
+      watch(full_epoll_, wake_fd_) && watch(full_epoll_, data_fd) &&
+      std::all_of(control_fds.begin(), control_fds.end(),
+                  [&](int fd) { return watch(aside_epoll_, fd) && watch(full_epoll_, fd); });
   if (!ready) {
     const int why = errno;
     abandon();
@@ -84,7 +85,7 @@ void NicThread::wake_by(Instant deadline) {
 }
 
 NicThread::Woken NicThread::wait(int epoll, Instant until) {
-  std::array<epoll_event, 3> events{};
+  std::array<epoll_event, 4> events{};
   const timespec left = until_from_now(until);
   int n =
       epoll_pwait2(epoll, events.data(), events.size(), until == kNever ? nullptr : &left, nullptr);
@@ -101,10 +102,10 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
     if (e.data.fd == wake_fd_) {
       eventfd_t count = 0;
       eventfd_read(wake_fd_, &count);
-    } else if (e.data.fd == control_fd_) {
-      woken.control = true;
-    } else {
+    } else if (e.data.fd == data_fd_) {
       woken.data = true;
+    } else {
+      woken.control = true;
     }
   }
   return woken;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <span>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -25,7 +26,7 @@ class NicThread {
       Instant deadline;  // when to be called again
       bool useful;       // there was something to receive
     };
-    /// `control`: the control descriptor is readable.
+    /// `control`: one of the control descriptors is readable.
     virtual Outcome work(bool control) = 0;
 
    protected:
@@ -37,7 +38,7 @@ class NicThread {
   NicThread& operator=(const NicThread&) = delete;
 
   /// Runs until the process ends.
-  Status start(int data_fd, int control_fd);
+  Status start(int data_fd, std::span<const int> control_fds);
 
   /// Any thread: a program has just polled.
   void polled(Instant when) { last_polled_.store(when, std::memory_order_relaxed); }
@@ -65,7 +66,7 @@ class NicThread {
   int wake_fd_ = -1;
   int aside_epoll_ = -1;  // control and wake
   int full_epoll_ = -1;   // … and data
-  int control_fd_ = -1;
+  int data_fd_ = -1;
   std::atomic<Instant> last_polled_{Instant{}};
   std::atomic<bool> aside_{false};
   /// Wakes later than this need not be announced. kNever: the thread is not asleep.
