@@ -1,0 +1,173 @@
+"""Interfaces that go down, come up, and change their addresses under running programs."""
+
+import dataclasses
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+from cases import Case, check_pair, start_pair, wait_for_pair
+from connections import wait_for_line
+from network import Topology
+from programs import CaseFailed, need_programs, tail
+
+LINK = Topology("link", mtu=1500)  # nobody else's: it breaks
+SPARE = "10.99.0.77"
+
+
+def set_link(end, state):
+    end.namespace.run("ip", "link", "set", interface(end), state)
+
+
+def change_address(end, verb, address):
+    end.namespace.run("ip", "addr", verb, f"{address}/24", "dev", interface(end))
+
+
+def interface(end):
+    return end.device.removeprefix("vb_")
+
+
+def wait_for_lines(host, process, pattern, count):
+    """Until it has said so that often."""
+    wait_for_line(host, process, rf"(?s)(?:{pattern}.*){{{count}}}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Watched(Case):
+    """A program that watches its port, and a body that does things to it."""
+
+    def command(self, host, end):
+        raise NotImplementedError
+
+    def body(self, host, network, watcher):
+        raise NotImplementedError
+
+    def run(self, host, network):
+        need_programs("stdbuf")
+        end = network.server
+        watcher = host.start(end.namespace, ["stdbuf", "-oL", *self.command(host, end)])
+        try:
+            self.body(host, network, watcher)
+            if watcher.poll() is not None:
+                raise CaseFailed(f"it ended with {watcher.poll()}")
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(watcher)}") from None
+        finally:
+            watcher.kill()
+            set_link(network.server, "up")
+            set_link(network.client, "up")
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Asyncwatch(Watched):
+    """The stock program, which prints the names of events."""
+
+    def command(self, host, end):
+        need_programs("ibv_asyncwatch")
+        return ["ibv_asyncwatch", "-d", end.device]
+
+    def body(self, host, network, watcher):
+        own, peer = network.server, network.client
+        wait_for_line(host, watcher, f"^{own.device}: async event FD")
+        set_link(own, "down")
+        wait_for_line(host, watcher, "IBV_EVENT_PORT_ERR")
+        set_link(own, "up")
+        wait_for_line(host, watcher, "IBV_EVENT_PORT_ACTIVE")
+        # The carrier is the peer's.
+        set_link(peer, "down")
+        wait_for_lines(host, watcher, "IBV_EVENT_PORT_ERR", 2)
+        set_link(peer, "up")
+        wait_for_lines(host, watcher, "IBV_EVENT_PORT_ACTIVE", 2)
+        told = len(re.findall("IBV_EVENT_GID_CHANGE", watcher.output()))
+        change_address(own, "add", SPARE)
+        wait_for_lines(host, watcher, "IBV_EVENT_GID_CHANGE", told + 1)
+        change_address(own, "del", SPARE)
+        wait_for_lines(host, watcher, "IBV_EVENT_GID_CHANGE", told + 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Queries(Watched):
+    """After an event the queries tell what is: see programs/port.c."""
+
+    def command(self, host, end):
+        need_programs("cc")
+        program = os.path.join(host.logs, "port")
+        source = pathlib.Path(__file__).parent / "programs" / "port.c"
+        subprocess.run(["cc", "-O2", "-o", program, str(source), "-libverbs"], check=True)
+        os.chmod(program, 0o755)
+        return [program, end.device]
+
+    def body(self, host, network, watcher):
+        own = network.server
+        address = re.escape(own.addresses[4])
+        spare = re.escape(SPARE)
+        wait_for_line(host, watcher, f"^start: active, mtu 1024, gids .*{address}")
+        change_address(own, "add", SPARE)
+        wait_for_line(host, watcher, f"GID table change: active, .*{address} {spare}$")
+        # It leaves a hole, and comes back to its place.
+        change_address(own, "add", "10.99.0.78")
+        change_address(own, "del", SPARE)
+        wait_for_line(host, watcher, rf"GID table change: active, .*{address} - 10\.99\.0\.78$")
+        change_address(own, "add", SPARE)
+        wait_for_line(host, watcher, rf"GID table change: active, .*{address} {spare} 10\.99\.0\.78$")
+        own.namespace.run("ip", "link", "set", interface(own), "mtu", "9000")
+        set_link(own, "down")
+        wait_for_line(host, watcher, f"port error: down, mtu 4096, gids .*{address}")
+        set_link(own, "up")
+        wait_for_line(host, watcher, f"port active: active, mtu 4096, gids .*{address}")
+        own.namespace.run("ip", "link", "set", interface(own), "mtu", "1500")
+        for left in (SPARE, "10.99.0.78"):
+            change_address(own, "del", left)
+
+
+@dataclasses.dataclass(frozen=True)
+class Flap(Case):
+    """The link fails for a moment under a connection: what was sent is sent again."""
+
+    def run(self, host, network):
+        need_programs("ibv_rc_pingpong")
+        server = client = None
+        try:
+            server, client = start_pair(host, network, "ibv_rc_pingpong", ("-c", "-n", "60000"), 4)
+            wait_for_traffic(host, network.server)
+            for _ in range(3):
+                set_link(network.server, "down")
+                set_link(network.server, "up")
+            if client.poll() is not None:
+                raise CaseFailed("it was over before the link failed")
+            return check_pair("ibv_rc_pingpong", server, client,
+                              wait_for_pair(host, server, client, self.timeout))
+        except CaseFailed as failure:
+            logs = "\n".join(tail(p) for p in (server, client) if p)
+            raise CaseFailed(f"{failure}\n{logs}") from None
+        finally:
+            for process in (server, client):
+                if process:
+                    process.kill()
+
+
+def packets_received(end):
+    for line in end.namespace.proc_net("dev"):
+        name, _, numbers = line.partition(":")
+        if name.strip() == interface(end):
+            return int(numbers.split()[1])
+    raise CaseFailed(f"{interface(end)} is not in /proc/net/dev")
+
+
+def wait_for_traffic(host, end, packets=1000):
+    limit = host.deadline(10)
+    goal = packets_received(end) + packets
+    while packets_received(end) < goal:
+        if time.monotonic() > limit:
+            raise CaseFailed(f"fewer than {packets} packets in 10 s")
+        time.sleep(0.01)
+
+
+def all_cases():
+    return [
+        Asyncwatch(LINK, "events/asyncwatch", quick=True),
+        Queries(LINK, "events/queries", quick=True),
+        Flap(LINK, "events/pingpong-while-the-link-fails"),
+    ]
