@@ -130,7 +130,7 @@ class Flap(Case):
         need_programs("ibv_rc_pingpong")
         server = client = None
         try:
-            server, client = start_pair(host, network, "ibv_rc_pingpong", ("-c", "-n", "60000"), 4)
+            server, client = start_pair(host, network, "ibv_rc_pingpong", ("-c", "-n", "20000"), 4)
             wait_for_traffic(host, network.server)
             for _ in range(3):
                 set_link(network.server, "down")
