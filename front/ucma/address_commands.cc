@@ -6,6 +6,7 @@
 
 #include "front/ucma/addresses.h"
 #include "front/ucma/commands.h"
+#include "host/source_address.h"
 
 namespace verbena::front::ucma {
 
@@ -57,7 +58,7 @@ Status resolve(Ucma& ucma, Id& id, const std::optional<SocketEndpoint>& source,
     return Error{EINVAL, "an address of each family can't reach the other"};
   }
   if (from.any()) {
-    auto chosen = source_for(destination);
+    auto chosen = host::source_address(destination.address, destination.scope);
     if (!chosen) return chosen.error();
     from.address = *chosen;
   }

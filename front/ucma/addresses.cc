@@ -1,14 +1,12 @@
 #include "front/ucma/addresses.h"
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
 #include "front/verbs/device.h"
-#include "packet/frame.h"
 
 namespace verbena::front::ucma {
 
@@ -60,28 +58,6 @@ std::size_t put_endpoint(void* to, bool v6, const std::optional<IpAddress>& addr
   if (address) std::memcpy(&out.sin_addr, &address->bytes()[12], sizeof out.sin_addr);
   std::memcpy(to, &out, sizeof out);
   return sizeof out;
-}
-
-Result<IpAddress> source_for(const SocketEndpoint& destination) {
-  const int family = destination.v6 ? AF_INET6 : AF_INET;
-  const int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return Error{errno, std::string{"socket: "} + std::strerror(errno)};
-  // Connecting a UDP socket sends nothing, and asks the routing table.
-  sockaddr_storage peer{};
-  const auto size = static_cast<socklen_t>(put_endpoint(&peer, destination.v6, destination.address,
-                                                        packet::kRocePort, destination.scope));
-  sockaddr_storage local{};
-  socklen_t local_size = sizeof local;
-  const bool known = connect(fd, reinterpret_cast<const sockaddr*>(&peer), size) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&local), &local_size) == 0;
-  const int error = errno;
-  ::close(fd);
-  if (!known) {
-    return Error{error, "no way to " + destination.address.text() + ": " + std::strerror(error)};
-  }
-  const auto source = parse_endpoint(&local, local_size);
-  if (!source) return Error{EAFNOSUPPORT, "unexpected address family"};
-  return source->address;
 }
 
 Result<host::Device> device_with(const IpAddress& address, unsigned scope) {

@@ -31,9 +31,6 @@ struct SocketEndpoint {
 std::size_t put_endpoint(void* to, bool v6, const std::optional<IpAddress>& address,
                          std::uint16_t port, unsigned scope);
 
-/// The address that packets to `destination` leave from. ENETUNREACH and its like.
-[[nodiscard]] Result<IpAddress> source_for(const SocketEndpoint& destination);
-
 /// The device with that address, as it is now. EADDRNOTAVAIL.
 [[nodiscard]] Result<host::Device> device_with(const IpAddress& address, unsigned scope);
 

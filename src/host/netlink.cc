@@ -11,6 +11,8 @@
 #include <cstring>
 #include <span>
 
+#include "wire/kernel_socket.h"
+
 namespace verbena::host {
 
 namespace {
@@ -27,7 +29,8 @@ Error failed(const char* call) {
 }
 
 Result<wire::Fd> open_socket(int flags) {
-  wire::Fd fd{socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE)};
+  wire::Fd fd =
+      wire::open_kernel_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE);
   if (!fd) return failed("socket");
   return fd;
 }

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "packet/frame.h"
-#include "wire/fd.h"
+#include "wire/kernel_socket.h"
 #include "wire/port_table.h"
 #include "wire/system.h"
 
@@ -91,7 +91,7 @@ void ReuseportGroup::left() {
   table_.leave(*column_, own_slot_);
   if (table_.index_bound(*column_) == 0) return;
   const int family = local_.address.is_v4() ? AF_INET : AF_INET6;
-  const Fd sender{::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+  const Fd sender = open_kernel_socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (sender) send_probes(sender.get());
 }
 

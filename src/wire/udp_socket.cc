@@ -10,6 +10,7 @@
 #include <string>
 
 #include "packet/frame.h"
+#include "wire/kernel_socket.h"
 #include "wire/system.h"
 
 #ifndef UDP_NO_CHECK6_RX
@@ -35,7 +36,7 @@ bool set(const Fd& fd, int level, int option, int value) {
 
 Result<Fd> open_udp(const LocalAddress& local) {
   const int family = local.address.is_v4() ? AF_INET : AF_INET6;
-  Fd fd{::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP)};
+  Fd fd = open_kernel_socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
   if (!fd) {
     return system_error(errno, "socket for UDP at " + local.address.text(),
                         "raise the limit of open files (ulimit -n) if it is reached");
