@@ -11,7 +11,7 @@ packages_of() {
       libspdlog-dev nlohmann-json3-dev libibverbs-dev librdmacm-dev libgtest-dev libgmock-dev \
       libbenchmark-dev python3 ;;
     lint) echo clang-format clang-tidy ;;
-    test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iproute2 nftables \
+    test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
       ethtool util-linux ;;
     fuzz) echo clang libclang-rt-14-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;

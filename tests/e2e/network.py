@@ -56,6 +56,24 @@ class Namespace:
                     return True
         return False
 
+    def has_tcp(self, port):
+        """True when there is a TCP socket with `port` on either side, in whatever state."""
+        for name in ("tcp", "tcp6"):
+            for line in self.proc_net(name):
+                if port in (int(end.rpartition(":")[2], 16) for end in line.split()[1:3]):
+                    return True
+        return False
+
+    def udp_datagrams_sent(self):
+        """Of all processes, of both families."""
+        heading, values = (line.split() for line in self._snmp("snmp") if line.startswith("Udp:"))
+        sent = int(values[heading.index("OutDatagrams")])
+        return sent + sum(int(line.split()[1]) for line in self._snmp("snmp6")
+                          if line.startswith("Udp6OutDatagrams"))
+
+    def _snmp(self, name):
+        return pathlib.Path(f"/proc/{self.pid}/net/{name}").read_text().splitlines()
+
     def processes(self):
         """The other processes in this namespace."""
         own = os.readlink(f"/proc/{self.pid}/ns/net")
@@ -87,6 +105,9 @@ class OuterNamespace:
 
     proc_net = Namespace.proc_net
     listens = Namespace.listens
+    has_tcp = Namespace.has_tcp
+    udp_datagrams_sent = Namespace.udp_datagrams_sent
+    _snmp = Namespace._snmp
 
     def close(self):
         pass
