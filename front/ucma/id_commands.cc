@@ -72,7 +72,10 @@ Status set_id_option(Id& id, const rdma_ucm_set_option& c) {
     case RDMA_OPTION_ID_REUSEADDR: {
       auto value = option_value<int>(c);
       if (!value) return value.error();
-      if (id.state != IdState::idle) return Error{EINVAL, "the id is bound already"};
+      // As in the kernel: it may be set late, though only binding asks for it.
+      if (id.state == IdState::listening || (*value == 0 && id.state != IdState::idle)) {
+        return Error{EINVAL, "too late: the id is in use"};
+      }
       id.reuse = *value != 0;
       return Ok{};
     }

@@ -96,8 +96,7 @@ class Connected(Case):
     def run(self, host, network):
         need_programs(self.program)
         port = next_tcp_port()
-        server = start_server(host, network, self._words(network, port, self.program, self.server),
-                              port if self.udp else ROCE_PORT)
+        server = self.start_server(host, network, port)
         try:
             deadline = host.deadline(self.timeout)
             for _ in range(self.clients):
@@ -118,6 +117,10 @@ class Connected(Case):
 
     def _words(self, network, port, program, arguments):
         return [*self.wrapper, program, *words_for(network, self.family, port, arguments)]
+
+    def start_server(self, host, network, port):
+        return start_server(host, network, self._words(network, port, self.program, self.server),
+                            port if self.udp else ROCE_PORT)
 
     def check_sockets(self, network, port):
         """After a client."""
@@ -175,6 +178,41 @@ class OverRsockets(Connected):
 
     def words(self, client):
         return re.search(r"[\d.]+ [MG]bits/sec", client.output()).group(0)
+
+
+@dataclasses.dataclass(frozen=True)
+class ForkOverRsockets(OverRsockets):
+    """A server that forks for its client. librspreload connects with TCP first, and the child
+    listens anew for the rsocket."""
+    wrapper: tuple = dataclasses.field(default=("env", "RDMAV_FORK_SAFE=1", *OVER_RSOCKETS),
+                                       kw_only=True)
+    SEMAPHORE = "/dev/shm/sem.rsocket_fork"  # librspreload's: never removed, one user's
+
+    def run(self, host, network):
+        if os.path.exists(self.SEMAPHORE):
+            raise CaseSkipped(f"{self.SEMAPHORE} may be another user's")
+        try:
+            return super().run(host, network)
+        finally:
+            if os.path.exists(self.SEMAPHORE):
+                os.unlink(self.SEMAPHORE)
+
+    def start_server(self, host, network, port):
+        server = host.start(network.server.namespace,
+                            self._words(network, port, self.program, self.server))
+        deadline = host.deadline(10)
+        while not network.server.namespace.listens(port) and server.poll() is None:
+            if time.monotonic() > deadline:
+                server.kill()
+                raise CaseFailed(f"the server doesn't listen on TCP port {port}\n" + tail(server))
+            time.sleep(0.01)
+        return server
+
+    def check_sockets(self, network, port):
+        """Its TCP connection was there, on purpose."""
+
+    def words(self, client):
+        return ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,6 +360,10 @@ def stream_cases():
                      "v")
     yield stream(LO, 4, "rstream", "preloaded", *few, "-T", "s", "-T", "v", wrapper=OVER_RSOCKETS,
                  quick=True)
+    yield ForkOverRsockets(LO, "ipv4/rstream-fork", "rstream",
+                           ("-b", "{server}", "-p", "{port}", *few, "-T", "f", "-T", "v"),
+                           ("-s", "{server}", "-p", "{port}", *few, "-T", "f", "-T", "v"), 4,
+                           (r"^name +bytes .*\n\S+ +\S+ .*\d",), datagrams=100)
     for mode in ("b", "n"):
         yield stream(LO, 4, "riostream", f"mode-{mode}", *few, "-T", mode)
     for mode in ("b", "n", "a"):
