@@ -3,14 +3,12 @@
 #include <optional>
 #include <string>
 
-#include "host/log.h"
+#include "settings/settings.h"
 
 namespace verbena::host {
 
 /// What the VERBENA_* variables say.
-struct Config {
-  LogLevel log = LogLevel::warn;       // VERBENA_LOG
-  bool only = false;                   // VERBENA_ONLY: hide the devices of real hardware
+struct Config : settings::Settings {
   std::optional<std::string> problem;  // an unknown variable or a malformed value
 };
 

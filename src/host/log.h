@@ -4,10 +4,12 @@
 
 #include <string_view>
 
+#include "settings/settings.h"
+
 namespace verbena::host {
 
-/// Ordered: a level shows itself and those before it. VERBENA_LOG sets it; warn by default.
-enum class LogLevel { off, error, warn, info, debug };
+/// VERBENA_LOG sets it.
+using settings::LogLevel;
 
 [[nodiscard]] LogLevel log_level();
 /// One line to standard error: "verbena: LEVEL: text".

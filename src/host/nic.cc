@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <mutex>
 
 #include "host/config.h"
@@ -32,12 +34,18 @@ Result<Nic*> Nic::instance() {
 
   auto frames = FrameMemory::create(wire::UdpWire::kBufferBytes);
   if (!frames) return frames.error();
-  auto udp = wire::UdpWire::create((*frames)->bytes());
+  auto udp = wire::UdpWire::create((*frames)->bytes(),
+                                   {.faults = config().faults, .capture = config().pcap});
   if (!udp) return udp.error();
   auto devices = DeviceMonitor::create();
   if (!devices) return devices.error();
   auto impl = std::make_unique<Impl>(std::move(*frames), std::move(*udp), std::move(*devices));
   if (auto started = impl->start(); !started) return started.error();
+  if (const wire::Capture* capture = impl->wire().capture();
+      capture != nullptr && capture->path() != config().pcap) {
+    log(LogLevel::warn, "{} is taken: this process (pid {}) writes {}", config().pcap, getpid(),
+        capture->path());
+  }
 
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.
   static std::once_flag once;
@@ -60,6 +68,10 @@ Result<Nic*> Nic::instance() {
           starting.unlock();
         });
   });
+  static const int at_exit = std::atexit([] {
+    if (Nic* nic = running.load()) nic->impl_->finish();
+  });
+  static_cast<void>(at_exit);
   Nic* const nic = new Nic{std::move(impl)};  // lives as long as its thread: to the end
   running.store(nic, std::memory_order_release);
   return nic;

@@ -27,6 +27,7 @@
 #include "host/waiting_requests.h"
 #include "packet/bth.h"
 #include "packet/mad.h"
+#include "wire/capture.h"
 #include "wire/udp_wire.h"
 
 namespace verbena::host {
@@ -120,6 +121,16 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     return true;
   }
 
+  /// At the end of the process, which takes its NIC with it. Frames that faults delay are on their
+  /// way already, as far as a peer can tell: they arrive.
+  void finish() {
+    Instant last{};
+    const auto look = [&] { last = wire_->empty_at(); };
+    if (!locked_within(kFarewell, look) || last <= now()) return;
+    std::this_thread::sleep_for(last - now());
+    locked_within(kFarewell, look);
+  }
+
   [[nodiscard]] wire::UdpWire& wire() { return *wire_; }
 
   std::vector<cm::Event> take_connection_events() {
@@ -169,6 +180,9 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   static constexpr int kRounds = 4;
   /// When the NIC thread looks again at an engine that somebody else had.
   static constexpr Duration kBusy = std::chrono::microseconds{50};
+  /// What the last words may wait for the engine. exit() may have been called by a signal handler,
+  /// on a thread that has it.
+  static constexpr Duration kFarewell = std::chrono::milliseconds{20};
   /// Full sockets say when they have room again; this is only in case they don't.
   static constexpr Duration kFull = std::chrono::milliseconds{1};
 
@@ -203,6 +217,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     }
     rnic.events().clear();
     if (wire_->counters().send_errors != send_errors_) report_send_error();
+    if (wire_->capture() != nullptr && !capture_failed_) report_capture_error();
     return received_ || (rnic.has_work() && !blocked_);
   }
 
@@ -213,6 +228,12 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     if (wire_->last_send_error() == reported_) return;
     reported_ = wire_->last_send_error();
     log(LogLevel::warn, "{}", reported_);
+  }
+
+  void report_capture_error() {
+    if (wire_->capture()->error().empty()) return;
+    capture_failed_ = true;
+    log(LogLevel::warn, "capture: {}", wire_->capture()->error());
   }
 
   void send_messages() {
@@ -248,8 +269,8 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   [[nodiscard]] Instant wake_at() const {
-    const Instant deadline =
-        std::min({rnic.next_deadline(), manager.next_deadline(), waiting_.next_look()});
+    const Instant deadline = std::min({rnic.next_deadline(), manager.next_deadline(),
+                                       waiting_.next_look(), wire_->next_deadline()});
     if (blocked_) return std::min(now_ + kFull, deadline);
     if (rnic.has_work()) return now_;
     return deadline;
@@ -305,6 +326,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   bool blocked_ = false;
   std::uint64_t send_errors_ = 0;
   std::string reported_;  // the last of them
+  bool capture_failed_ = false;
   Gsi gsi_;
   WaitingRequests waiting_;
   std::atomic<bool> connection_events_{false};

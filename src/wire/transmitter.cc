@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
+#include "wire/system.h"
 #include "wire/udp_socket.h"
 
 #ifndef UDP_SEGMENT
@@ -70,18 +71,31 @@ void describe(const packet::Flow& flow, std::uint16_t segment, msghdr& message, 
 }  // namespace
 
 Transmitter::Transmitter(std::span<std::uint8_t> arena, SendSockets& sockets,
-                         WireCounters& counters, int epoll_fd)
-    : arena_{arena}, sockets_{sockets}, counters_{counters}, epoll_fd_{epoll_fd} {
+                         WireCounters& counters, int epoll_fd, Faults* faults, Capture* capture)
+    : arena_{arena},
+      sockets_{sockets},
+      counters_{counters},
+      epoll_fd_{epoll_fd},
+      faults_{faults},
+      capture_{capture},
+      limit_{arena.size()} {
   batches_.reserve(kMaxBatches);
+  if (faults_ == nullptr) return;
+  max_segments_ = 1;
+  max_batches_ = kMaxFaultyBatches;
+}
+
+bool Transmitter::has_room(std::size_t bytes) const {
+  return head_ + bytes <= limit_ && batches_.size() < max_batches_;
 }
 
 std::span<std::uint8_t> Transmitter::reserve(const packet::Flow& flow, std::size_t size) {
   const std::size_t bytes = size + packet::kIcrcSize;
   reserved_ = 0;
   if (size < kDestinationQpn + 3 || bytes > kMaxBatchBytes) return {};
-  if (head_ + bytes > arena_.size() || batches_.size() >= kMaxBatches) {
+  if (!has_room(bytes)) {
     flush();
-    if (head_ + bytes > arena_.size() || batches_.size() >= kMaxBatches) return {};
+    if (!has_room(bytes)) return {};
   }
   reserved_flow_ = flow;
   reserved_ = bytes;
@@ -120,7 +134,7 @@ bool Transmitter::joins_last(std::uint32_t destination_qpn, std::size_t bytes) c
   const bool last_frame_is_full = last.bytes == last.frames * last.segment;
   return last.offset + last.bytes == head_ && last.socket->segments &&
          last.destination_qpn == destination_qpn && last_frame_is_full && bytes <= last.segment &&
-         last.frames < kMaxSegments && last.bytes + bytes <= kMaxBatchBytes &&
+         last.frames < max_segments_ && last.bytes + bytes <= kMaxBatchBytes &&
          last.flow == reserved_flow_;
 }
 
@@ -137,7 +151,52 @@ void Transmitter::seal(const Batch& batch, std::size_t offset, std::size_t bytes
   packet::store_icrc(&arena_[offset + size], packet::icrc(headers, arena_.subspan(offset, size)));
 }
 
+Instant Transmitter::next_deadline() const {
+  // A socket that is full says itself when it has room.
+  return faults_ == nullptr || waiting() ? kNever : faults_->next_deadline();
+}
+
+void Transmitter::pass_through_faults() {
+  const Instant now = monotonic_now();
+  for (std::size_t i = released_; i < batches_.size(); ++i) {
+    const Batch& batch = batches_[i];
+    if (capture_ != nullptr) capture(batch);
+    const auto bytes = arena_.subspan(batch.offset, batch.bytes);
+    faults_->admit({batch.flow, {bytes.begin(), bytes.end()}}, now);
+  }
+  batches_.resize(released_);
+  head_ = batches_.empty() ? 0 : batches_.back().offset + batches_.back().bytes;
+  while (const Faults::Frame* frame = faults_->due(now)) {
+    if (!release(*frame)) break;
+    faults_->pop();
+  }
+  released_ = batches_.size();
+  limit_ = faults_->full(now) ? 0 : arena_.size();
+}
+
+void Transmitter::capture(const Batch& batch) {
+  capture_->sent(batch.flow, arena_.subspan(batch.offset, batch.bytes), batch.segment,
+                 batch.socket->local.interface);
+}
+
+/// False: no room for it yet.
+bool Transmitter::release(const Faults::Frame& frame) {
+  const std::size_t bytes = frame.bytes.size();
+  if (head_ + bytes > arena_.size() || batches_.size() >= kMaxBatches) return false;
+  std::copy(frame.bytes.begin(), frame.bytes.end(), &arena_[head_]);
+  batches_.push_back({.flow = frame.flow,
+                      .socket = sockets_.find(frame.flow.source, frame.flow.source_port),
+                      .destination_qpn = load_be24(&frame.bytes[kDestinationQpn]),
+                      .offset = head_,
+                      .bytes = bytes,
+                      .segment = bytes,
+                      .frames = 1});
+  head_ += bytes;
+  return true;
+}
+
 void Transmitter::flush() {
+  if (faults_ != nullptr) pass_through_faults();
   for (SendSocket* socket : full_) socket->blocked = false;
   for (std::size_t i = 0; i < batches_.size();) {
     SendSocket* socket = batches_[i].socket;
@@ -185,6 +244,7 @@ void Transmitter::send_run(std::size_t first, std::size_t count) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) {
     batches_[first + i].done = true;
     counters_.frames_sent += batches_[first + i].frames;
+    if (capture_ != nullptr && faults_ == nullptr) capture(batches_[first + i]);
   }
 }
 
@@ -256,6 +316,7 @@ void Transmitter::forget_sent() {
   std::erase_if(batches_, [](const Batch& batch) { return batch.done; });
   // What is left stays where it lies, so the arena is free only when nothing is.
   if (batches_.empty()) head_ = 0;
+  released_ = batches_.size();
 }
 
 void Transmitter::watch_full_sockets() {

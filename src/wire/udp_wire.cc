@@ -14,6 +14,7 @@
 #include "packet/icrc.h"
 #include "packet/mad.h"
 #include "packet/packet.h"
+#include "wire/capture.h"
 #include "wire/fd.h"
 #include "wire/gsi_route.h"
 #include "wire/peers.h"
@@ -62,16 +63,23 @@ Fd make_epoll() { return Fd{::epoll_create1(EPOLL_CLOEXEC)}; }
 
 class UdpWire::Impl {
  public:
-  Impl(std::span<std::uint8_t> buffers, Registration registration, Fd data, Fd control)
+  Impl(std::span<std::uint8_t> buffers, Registration registration, Fd data, Fd control,
+       std::unique_ptr<Faults> faults, std::unique_ptr<Capture> capture)
       : slot_{registration.slot},
+        faults_{std::move(faults)},
+        capture_{std::move(capture)},
         data_epoll_{std::move(data)},
         control_epoll_{std::move(control)},
         table_{std::move(registration.table)},
         peers_{slot_, std::move(registration.listener), table_.fd(),
                buffers.subspan(kReceiveBytes, kHandOverBytes), control_epoll_.get()},
         receiver_{buffers.first(kReceiveBytes), counters_},
-        transmitter_{buffers.subspan(kReceiveBytes + kHandOverBytes), sockets_, counters_,
-                     data_epoll_.get()} {
+        transmitter_{buffers.subspan(kReceiveBytes + kHandOverBytes),
+                     sockets_,
+                     counters_,
+                     data_epoll_.get(),
+                     faults_.get(),
+                     capture_.get()} {
     if (registration.sponsor) {
       peers_.adopt(std::move(registration.sponsor->connection), registration.sponsor->slot);
     }
@@ -162,8 +170,14 @@ class UdpWire::Impl {
     peers_.serve(events);
   }
 
+  void flush() {
+    transmitter_.flush();
+    if (capture_) capture_->write();
+  }
+
   void abandon() {
     abandoned_ = true;
+    capture_.reset();
     close_all();
   }
 
@@ -203,6 +217,7 @@ class UdpWire::Impl {
         : wire_{wire}, address_{address}, sink_{sink} {}
 
     void train(const Train& t) override {
+      if (wire_.capture_) wire_.capture_->received(t, address_.socket.local.interface);
       std::size_t size = 0;
       for (std::size_t at = 0; at < t.whole.bytes.size(); at += size) {
         size = std::min(t.segment, t.whole.bytes.size() - at);
@@ -246,6 +261,7 @@ class UdpWire::Impl {
     ControlEvents(Impl& wire, DatagramSink& sink) : wire_{wire}, sink_{sink} {}
 
     void train(const Train& t) override {
+      if (wire_.capture_) wire_.capture_->received(t, wire_.interface_of(t.whole.destination));
       std::size_t size = 0;
       for (std::size_t at = 0; at < t.whole.bytes.size(); at += size) {
         size = std::min(t.segment, t.whole.bytes.size() - at);
@@ -258,6 +274,14 @@ class UdpWire::Impl {
     Impl& wire_;
     DatagramSink& sink_;
   };
+
+  /// 0: not an address of ours.
+  [[nodiscard]] unsigned interface_of(const IpAddress& address) const {
+    for (const auto& a : addresses_) {
+      if (a->socket.local.address == address) return a->socket.local.interface;
+    }
+    return 0;
+  }
 
   std::size_t receive_from(Address& address, DatagramSink& sink) {
     Arrivals arrivals{*this, address, sink};
@@ -391,6 +415,8 @@ class UdpWire::Impl {
 
   WireCounters counters_;
   std::uint32_t slot_;
+  std::unique_ptr<Faults> faults_;
+  std::unique_ptr<Capture> capture_;
   bool abandoned_ = false;
   Fd data_epoll_;
   Fd control_epoll_;
@@ -403,7 +429,8 @@ class UdpWire::Impl {
   std::vector<std::unique_ptr<Address>> addresses_;
 };
 
-Result<std::unique_ptr<UdpWire>> UdpWire::create(std::span<std::uint8_t> buffers) {
+Result<std::unique_ptr<UdpWire>> UdpWire::create(std::span<std::uint8_t> buffers,
+                                                 const Middleware& middleware) {
   if (buffers.size() < kBufferBytes) {
     return Error{EINVAL, "wire: " + std::to_string(buffers.size()) + " bytes of buffers, " +
                              std::to_string(kBufferBytes) + " needed"};
@@ -414,10 +441,18 @@ Result<std::unique_ptr<UdpWire>> UdpWire::create(std::span<std::uint8_t> buffers
     return system_error(errno, "epoll_create1 for the wire",
                         "raise the limit of open files (ulimit -n) if it is reached");
   }
+  std::unique_ptr<Capture> capture;
+  if (!middleware.capture.empty()) {
+    auto opened = Capture::open(middleware.capture);
+    if (!opened) return opened.error();
+    capture = std::move(opened).value();
+  }
+  auto faults = middleware.faults ? std::make_unique<Faults>(*middleware.faults) : nullptr;
   auto registration = join_registry();
   if (!registration) return registration.error();
-  return std::unique_ptr<UdpWire>{new UdpWire{std::make_unique<Impl>(
-      buffers, std::move(registration).value(), std::move(data), std::move(control))}};
+  return std::unique_ptr<UdpWire>{new UdpWire{
+      std::make_unique<Impl>(buffers, std::move(registration).value(), std::move(data),
+                             std::move(control), std::move(faults), std::move(capture))}};
 }
 
 UdpWire::UdpWire(std::unique_ptr<Impl> impl) : impl_{std::move(impl)} {}
@@ -453,7 +488,11 @@ std::span<std::uint8_t> UdpWire::reserve(const packet::Flow& flow, std::size_t s
 }
 
 void UdpWire::commit() { impl_->transmitter_.commit(); }
-void UdpWire::flush() { impl_->transmitter_.flush(); }
+void UdpWire::flush() { impl_->flush(); }
+Instant UdpWire::next_deadline() const { return impl_->transmitter_.next_deadline(); }
+Instant UdpWire::empty_at() const {
+  return impl_->faults_ ? impl_->faults_->empty_at() : Instant{};
+}
 bool UdpWire::send_waiting() const { return impl_->transmitter_.waiting(); }
 
 const std::string& UdpWire::last_send_error() const { return impl_->transmitter_.last_error(); }
@@ -466,5 +505,7 @@ int UdpWire::control_fd() const { return impl_->control_epoll_.get(); }
 
 void UdpWire::abandon() { impl_->abandon(); }
 const WireCounters& UdpWire::counters() const { return impl_->counters_; }
+const Faults* UdpWire::faults() const { return impl_->faults_.get(); }
+const Capture* UdpWire::capture() const { return impl_->capture_.get(); }
 
 }  // namespace verbena::wire

@@ -5,17 +5,23 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "base/ip_address.h"
 #include "base/numbers.h"
 #include "base/result.h"
+#include "base/time.h"
 #include "packet/frame.h"
+#include "settings/fault_spec.h"
+#include "wire/faults.h"
 #include "wire/port_binding.h"
 #include "wire/wire_counters.h"
 
 namespace verbena::wire {
+
+class Capture;
 
 /// Gets each frame that is meant for this process, its ICRC checked.
 class DatagramSink {
@@ -26,6 +32,12 @@ class DatagramSink {
   ~DatagramSink() = default;
 };
 
+/// What stands between the engine and the sockets.
+struct Middleware {
+  std::optional<settings::FaultSpec> faults;  // of frames that leave
+  std::string capture;                        // a file; empty: none
+};
+
 /// One per process. Not thread-safe: the host's lock guards every call but the two *_fd().
 class UdpWire final : public packet::FrameSink {
  public:
@@ -34,7 +46,8 @@ class UdpWire final : public packet::FrameSink {
 
   /// `buffers` is memory for frames in both directions; the host chooses where it lies
   /// (safe copies want it in a memfd). Joins the registry: claims a slot of QPNs.
-  static Result<std::unique_ptr<UdpWire>> create(std::span<std::uint8_t> buffers);
+  static Result<std::unique_ptr<UdpWire>> create(std::span<std::uint8_t> buffers,
+                                                 const Middleware& middleware = {});
   ~UdpWire();
 
   UdpWire(const UdpWire&) = delete;
@@ -76,6 +89,10 @@ class UdpWire final : public packet::FrameSink {
   /// Frames wait because sockets are full. data_fd() becomes readable when they have room
   /// again; receive() or flush() then sends them.
   [[nodiscard]] bool send_waiting() const;
+  /// When flush() has to be called, though nothing happens before: faults delay frames.
+  [[nodiscard]] Instant next_deadline() const;
+  /// When the faults will have let go of what they delay; {}: nothing is there.
+  [[nodiscard]] Instant empty_at() const;
   /// Why the kernel refused a frame last, with the numbers; empty: it never did. Grows old
   /// silently: look at it when counters().send_errors has grown.
   [[nodiscard]] const std::string& last_send_error() const;
@@ -96,6 +113,10 @@ class UdpWire final : public packet::FrameSink {
   void abandon();
 
   [[nodiscard]] const WireCounters& counters() const;
+  /// nullptr: there are none.
+  [[nodiscard]] const Faults* faults() const;
+  /// nullptr: there is none.
+  [[nodiscard]] const Capture* capture() const;
 
  private:
   class Impl;

@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cstdio>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "settings/fault_spec.h"
 #include "tools/verbena/commands.h"
-#include "tools/verbena/variables.h"
 
 namespace verbena::tool {
 namespace {
@@ -22,6 +23,9 @@ constexpr auto kRunExamples = R"(Examples:
   verbena run -- ib_write_bw -d vb_lo
   verbena run --log debug -- ibv_rc_pingpong -d vb_lo -g 0 127.0.0.1
   verbena run --only -- ibv_devices
+  verbena run --faults drop=1%,reorder=2%,delay=2ms -- ibv_rc_pingpong -d vb_lo -g 0 -c
+  verbena run --pcap out.pcapng -- rping -c -a 127.0.0.1 -C 3
+  tshark -r out.pcapng --disable-protocol rpcordma
 
 Exit status: the program's own; 2 bad option or VERBENA_* variable; 126 the program can't run
 on our device (the reason is printed); 127 no such program.)";
@@ -32,11 +36,12 @@ constexpr auto kDevicesExamples = R"(Examples:
 
 Exit status: 0, or 1 when there is no device.)";
 
-std::vector<std::string> values_of(std::string_view option) {
-  for (const Variable& v : known_variables()) {
-    if (v.option == option) return {v.values.begin(), v.values.end()};
-  }
-  return {};
+constexpr std::array kLogLevels{"off", "error", "warn", "info", "debug"};
+
+/// Empty: fine.
+std::string check_faults(const std::string& spec) {
+  const auto parsed = settings::parse_fault_spec(spec);
+  return parsed ? "" : parsed.error().message;
 }
 
 }  // namespace
@@ -53,7 +58,19 @@ int main_of_verbena(int argc, char** argv) {
   run_command->add_flag("--only", run_options.only,
                         "Hide the devices of real hardware (VERBENA_ONLY=1)");
   run_command->add_option("--log", run_options.log, "What is logged to stderr (VERBENA_LOG)")
-      ->check(CLI::IsMember(values_of("--log")));
+      ->check(CLI::IsMember(kLogLevels));
+  run_command
+      ->add_option("--faults", run_options.faults,
+                   "What the network does to the frames that PROGRAM sends (VERBENA_FAULTS), "
+                   "for both directions give it to both ends:\n" +
+                       std::string{settings::kFaultForm})
+      ->type_name("SPEC")
+      ->check(CLI::Validator{check_faults, ""});
+  run_command
+      ->add_option("--pcap", run_options.pcap,
+                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); a "
+                   "second process' file has its process id in the name")
+      ->type_name("FILE");
   run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
       ->required()
       ->type_name("[ARGUMENT…]");

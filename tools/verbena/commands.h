@@ -15,7 +15,10 @@ inline constexpr int kExitNotFound = 127;  // no such program
 
 struct RunOptions {
   bool only = false;
-  std::string log;  // empty: not given
+  // Empty: not given.
+  std::string log;
+  std::string faults;
+  std::string pcap;
   std::vector<std::string> command;
 };
 /// Returns only when the program could not be started.

@@ -19,9 +19,9 @@
 #include <string_view>
 #include <vector>
 
+#include "settings/settings.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/preload.h"
-#include "tools/verbena/variables.h"
 
 namespace verbena::tool {
 namespace {
@@ -221,7 +221,7 @@ int fail(int status, std::string_view message) {
 }  // namespace
 
 int devices(const DevicesOptions& options, char** argv) {
-  const auto problems = check_environment(environ);
+  const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return fail(kExitUsage, problems.front());
   const PreloadLibrary library = find_preload_library();
   if (!library.problem.empty()) return fail(kExitFailure, library.problem);

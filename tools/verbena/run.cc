@@ -6,10 +6,11 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "settings/settings.h"
 #include "tools/verbena/commands.h"
+#include "tools/verbena/output_file.h"
 #include "tools/verbena/preload.h"
 #include "tools/verbena/program_check.h"
-#include "tools/verbena/variables.h"
 
 namespace verbena::tool {
 namespace {
@@ -19,12 +20,26 @@ int fail(int status, std::string_view message) {
   return status;
 }
 
+void set_variable(const char* name, const std::string& value) {
+  if (!value.empty()) setenv(name, value.c_str(), 1);
+}
+
+/// A file that the environment names, whoever put it there. The complaint about it, or "".
+std::string prepare(const char* variable, const std::string& path) {
+  if (path.empty()) return "";
+  const OutputFile file = prepare_output(path);
+  setenv(variable, file.path.c_str(), 1);
+  return file.problem;
+}
+
 }  // namespace
 
 int run(const RunOptions& options) {
   if (options.only) setenv("VERBENA_ONLY", "1", 1);
-  if (!options.log.empty()) setenv("VERBENA_LOG", options.log.c_str(), 1);
-  const auto problems = check_environment(environ);
+  set_variable("VERBENA_LOG", options.log);
+  set_variable("VERBENA_FAULTS", options.faults);
+  set_variable("VERBENA_PCAP", options.pcap);
+  const auto [settings, problems] = settings::read_environment(environ);
   if (!problems.empty()) return fail(kExitUsage, problems.front());
 
   const PreloadLibrary library = find_preload_library();
@@ -38,6 +53,9 @@ int run(const RunOptions& options) {
   }
   if (const auto reason = reason_to_refuse(*program)) return fail(kExitRefused, *reason);
 
+  if (const auto problem = prepare("VERBENA_PCAP", settings.pcap); !problem.empty()) {
+    return fail(kExitUsage, "--pcap " + problem);
+  }
   set_preload_environment(library.path);
   std::vector<char*> arguments;
   for (const std::string& argument : options.command) {

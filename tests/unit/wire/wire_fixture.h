@@ -91,8 +91,9 @@ class Collector final : public DatagramSink {
 
 /// A wire with its memory and its receiver.
 struct Station {
-  explicit Station(const IpAddress& a) : address{a}, memory(UdpWire::kBufferBytes) {
-    auto created = UdpWire::create(memory);
+  explicit Station(const IpAddress& a, const Middleware& middleware = {})
+      : address{a}, memory(UdpWire::kBufferBytes) {
+    auto created = UdpWire::create(memory, middleware);
     if (!created) throw std::runtime_error(created.error().message);
     wire = std::move(created).value();
     if (auto opened = wire->open_address(a, 0); !opened) {

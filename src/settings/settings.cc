@@ -1,0 +1,96 @@
+#include "settings/settings.h"
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace verbena::settings {
+namespace {
+
+constexpr std::string_view kPrefix = "VERBENA_";
+
+constexpr std::array<std::pair<std::string_view, LogLevel>, 5> kLevels{{
+    {"off", LogLevel::off},
+    {"error", LogLevel::error},
+    {"warn", LogLevel::warn},
+    {"info", LogLevel::info},
+    {"debug", LogLevel::debug},
+}};
+
+Status set_log(Settings& s, std::string_view value) {
+  for (const auto& [name, level] : kLevels) {
+    if (value != name) continue;
+    s.log = level;
+    return Ok{};
+  }
+  return Error{EINVAL, "\"" + std::string{value} +
+                           "\" is not valid; use one of off, error, warn, "
+                           "info, debug"};
+}
+
+Status set_only(Settings& s, std::string_view value) {
+  if (value != "0" && value != "1") {
+    return Error{EINVAL, "\"" + std::string{value} + "\" is not valid; use 0 or 1"};
+  }
+  s.only = value == "1";
+  return Ok{};
+}
+
+Status set_faults(Settings& s, std::string_view value) {
+  auto spec = parse_fault_spec(value);
+  if (!spec) return spec.error();
+  s.faults = *spec;
+  return Ok{};
+}
+
+Status set_file(std::string& file, std::string_view value) {
+  if (value.empty()) return Error{EINVAL, "empty; name a file"};
+  file = value;
+  return Ok{};
+}
+
+constexpr std::array kVariables{
+    Variable{"VERBENA_LOG", "--log", "off|error|warn|info|debug", "how much is logged to stderr",
+             set_log},
+    Variable{"VERBENA_ONLY", "--only", "0|1", "1 hides the devices of real hardware", set_only},
+    Variable{"VERBENA_FAULTS", "--faults", "SPEC",
+             "what the network does to the frames that leave, as drop=1%,delay=2ms", set_faults},
+    Variable{"VERBENA_PCAP", "--pcap", "FILE", "every frame, as pcapng",
+             [](Settings& s, std::string_view v) { return set_file(s.pcap, v); }},
+};
+
+std::string list_of_variables() {
+  std::string text;
+  for (const Variable& v : kVariables) {
+    text.append("\n  ").append(v.name).append("=").append(v.form).append("  ").append(v.meaning);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::span<const Variable> variables() { return kVariables; }
+
+Status set(Settings& settings, std::string_view name, std::string_view value) {
+  const std::string who{name};
+  for (const Variable& v : kVariables) {
+    if (v.name != name) continue;
+    auto done = v.set(settings, value);
+    return done ? done : Error{done.error().code, who + ": " + done.error().message};
+  }
+  return Error{EINVAL, who + ": no such variable; the valid ones are" + list_of_variables()};
+}
+
+Reading read_environment(const char* const* environment) {
+  Reading reading;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry{*environment};
+    const auto equals = entry.find('=');
+    if (!entry.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+    const auto done = set(reading.settings, entry.substr(0, equals), entry.substr(equals + 1));
+    if (!done) reading.problems.push_back(done.error().message);
+  }
+  return reading;
+}
+
+}  // namespace verbena::settings

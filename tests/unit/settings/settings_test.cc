@@ -1,0 +1,54 @@
+#include "settings/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+
+namespace verbena::settings {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+std::string problem_with(std::string_view name, std::string_view value) {
+  Settings s;
+  const auto done = set(s, name, value);
+  return done ? "" : done.error().message;
+}
+
+TEST(Settings, ListTheValidOnesForAnUnknownName) {
+  EXPECT_THAT(problem_with("VERBENA_LGO", "warn"),
+              AllOf(HasSubstr("VERBENA_LGO"), HasSubstr("VERBENA_LOG="), HasSubstr("VERBENA_ONLY="),
+                    HasSubstr("VERBENA_FAULTS=")));
+}
+
+TEST(Settings, ListTheValidValuesForAMalformedOne) {
+  EXPECT_THAT(problem_with("VERBENA_LOG", "loud"),
+              AllOf(HasSubstr("VERBENA_LOG"), HasSubstr("\"loud\""),
+                    HasSubstr("off, error, warn, info, debug")));
+  EXPECT_THAT(problem_with("VERBENA_FAULTS", "drop=7"),
+              AllOf(HasSubstr("VERBENA_FAULTS"), HasSubstr("\"drop=7\"")));
+  EXPECT_EQ(problem_with("VERBENA_LOG", "warn"), "");
+}
+
+TEST(Settings, OnlyOursAreReadFromAnEnvironment) {
+  const std::array<const char*, 6> good{
+      "PATH=/bin",         "VERBENA_ONLY=1",         "XVERBENA_Y=2",
+      "VERBENA_PCAP=/a b", "VERBENA_FAULTS=drop=1%", nullptr};
+  const Reading reading = read_environment(good.data());
+  EXPECT_THAT(reading.problems, IsEmpty());
+  EXPECT_TRUE(reading.settings.only);
+  EXPECT_EQ(reading.settings.pcap, "/a b");
+  ASSERT_TRUE(reading.settings.faults);
+  EXPECT_DOUBLE_EQ(reading.settings.faults->drop, 0.01);
+
+  const std::array<const char*, 4> bad{"VERBENA_ONLY=yes", "VERBENA_X=1", "VERBENA_LOG=info",
+                                       nullptr};
+  EXPECT_THAT(read_environment(bad.data()).problems, SizeIs(2));
+}
+
+}  // namespace
+}  // namespace verbena::settings

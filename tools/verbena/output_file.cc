@@ -1,0 +1,36 @@
+#include "tools/verbena/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace verbena::tool {
+
+OutputFile prepare_output(const std::string& path) {
+  OutputFile file{std::filesystem::absolute(path).string(), ""};
+  const int fd = open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (fd < 0) {
+    file.problem =
+        fmt::format("{}: {}; name a file that can be written", path, std::strerror(errno));
+    return file;
+  }
+  struct stat status {};
+  fstat(fd, &status);
+  // Whoever writes to it holds this lock.
+  if (S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(fd, 0) != 0) {
+    file.problem = fmt::format("{}: ftruncate: {}", path, std::strerror(errno));
+  }
+  if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
+    file.problem = fmt::format("{}: not a regular file; name one", path);
+  }
+  close(fd);
+  return file;
+}
+
+}  // namespace verbena::tool
