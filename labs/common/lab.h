@@ -1,0 +1,74 @@
+#pragma once
+
+// The frame of every lab: its ends, its words, its checks.
+//
+//   int main(int argc, char** argv) {
+//     return lab::run(argc, argv, {.name = "hello", .idea = "…"}, server, client);
+//   }
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "labs/common/options.h"
+
+namespace lab {
+
+/// Something isn't as the lab says it must be: exit status 1.
+struct Failed : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// The device (or the machine) can't do it: exit status 77.
+struct Skipped : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+using End = void (*)(const Options&);
+
+/// Two ends: both here, the server a child of its own, or the one that the command line names.
+int run(int argc, char** argv, const Defaults& defaults, End server, End client);
+
+/// One process without ends.
+int run_alone(int argc, char** argv, Defaults defaults, End body);
+
+/// The server listens: the client of the same command line may start.
+void ready();
+
+/// A line of the story, with the end that tells it in front.
+void say(const std::string& line);
+template <typename... T>
+void say(fmt::format_string<T...> format, T&&... values) {
+  say(fmt::format(format, std::forward<T>(values)...));
+}
+
+/// The one line for the table of `verbena lab all`. Once, by the end that knows.
+void shown(const std::string& line);
+template <typename... T>
+void shown(fmt::format_string<T...> format, T&&... values) {
+  shown(fmt::format(format, std::forward<T>(values)...));
+}
+
+/// Throws Failed.
+inline void check(bool holds, const std::string& otherwise) {
+  if (!holds) throw Failed{otherwise};
+}
+template <typename... T>
+  requires(sizeof...(T) > 0)
+void check(bool holds, fmt::format_string<T...> otherwise, T&&... values) {
+  if (!holds) throw Failed{fmt::format(otherwise, std::forward<T>(values)...)};
+}
+
+/// What --stats shows besides CPU time and wake-ups: a lab adds to what it knows of.
+struct Costs {
+  std::uint64_t copied = 0;       // bytes that this program copied
+  std::uint64_t round_trips = 0;  // waits for the other end
+  std::uint64_t completions = 0;  // taken from completion queues …
+  std::uint64_t needed = 0;       // … and those of them that something depended on
+};
+[[nodiscard]] Costs& costs();
+
+}  // namespace lab

@@ -1,0 +1,140 @@
+#include "labs/common/options.h"
+
+#include <fmt/format.h>
+#include <sys/sysinfo.h>
+
+#include <CLI/CLI.hpp>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace lab {
+namespace {
+
+constexpr int kUsage = 2;
+
+constexpr auto kFooter = R"(Sizes take K, M, G (powers of 1024). Faults strike what each end sends.
+
+Exit status: 0 shown and checked; 1 it failed, and why is printed; 2 usage; 77 skipped: the
+device can't do it, and what it lacks is printed.)";
+
+/// Options that Verbena's device itself serves, through its variables.
+struct DeviceOptions {
+  std::array<std::pair<const char*, std::string>, 7> faults{{{"drop", ""},
+                                                             {"duplicate", ""},
+                                                             {"reorder", ""},
+                                                             {"corrupt", ""},
+                                                             {"delay", ""},
+                                                             {"rate", ""},
+                                                             {"seed", ""}}};
+  std::string pcap;
+  std::string trace;
+};
+
+std::string memory_problem(const std::string& text) {
+  std::uint64_t bytes = 0;
+  struct sysinfo info {};
+  if (!CLI::detail::lexical_cast(text, bytes) || sysinfo(&info) != 0) return "";
+  const std::uint64_t memory = std::uint64_t{info.totalram} * info.mem_unit;
+  if (bytes == 0) return "0 bytes: choose at least 1";
+  if (bytes > memory / 4) {
+    return fmt::format("{} bytes is more than a quarter of this machine's memory ({} bytes): "
+                       "choose less", bytes, memory);
+  }
+  return "";
+}
+
+void add_device_options(CLI::App& app, DeviceOptions& options) {
+  constexpr std::array kMeanings{"Lose this part of the packets: 1%",
+                                 "Send this part of the packets twice",
+                                 "Let this part of the packets arrive late, after others",
+                                 "Flip a bit in this part of the packets",
+                                 "Keep each packet this long, with jitter: 2ms~0.5ms",
+                                 "Let no more through: 100Mbit",
+                                 "Of the dice that the faults throw"};
+  for (std::size_t i = 0; i < options.faults.size(); ++i) {
+    auto& [name, value] = options.faults[i];
+    app.add_option(std::string{"--"} + name, value, kMeanings[i])->group("Faults");
+  }
+  app.add_option("--pcap", options.pcap, "Record the packets, for Wireshark")->type_name("FILE");
+  app.add_option("--trace", options.trace, "Record posts, packets and completions, as JSON lines")
+      ->type_name("FILE");
+}
+
+std::string fault_spec(const DeviceOptions& options) {
+  std::string spec;
+  for (const auto& [name, value] : options.faults) {
+    if (!value.empty()) spec += fmt::format("{}{}={}", spec.empty() ? "" : ",", name, value);
+  }
+  return spec;
+}
+
+/// The device reads them when it is opened first.
+void hand_over(const DeviceOptions& device_options, const Options& options) {
+  const std::string spec = fault_spec(device_options);
+  const bool ours = options.device.empty() || options.device.starts_with("vb_");
+  if (!ours && !(spec + device_options.pcap + device_options.trace).empty()) {
+    throw CLI::ValidationError{
+        "--device", fmt::format("{} is not Verbena's: faults, --pcap and --trace need a device "
+                                "that is (vb_…)", options.device)};
+  }
+  if (!spec.empty()) setenv("VERBENA_FAULTS", spec.c_str(), 1);
+  if (!device_options.pcap.empty()) setenv("VERBENA_PCAP", device_options.pcap.c_str(), 1);
+  if (!device_options.trace.empty()) setenv("VERBENA_TRACE", device_options.trace.c_str(), 1);
+  if (options.stats && ours) setenv("VERBENA_STATS", "-", 1);
+}
+
+void add_common_options(CLI::App& app, Options& options) {
+  app.add_option("--device", options.device, "The device [the one that reaches HOST]");
+  app.add_option("--port", options.port, "Where the server listens")
+      ->check(CLI::Range(1, 65535))
+      ->capture_default_str();
+  app.add_option("--size", options.size, "Bytes of a message or a buffer")
+      ->transform(CLI::AsSizeValue(false))
+      ->check(memory_problem)
+      ->type_name("BYTES")
+      ->capture_default_str();
+  app.add_option("--iters", options.iters, "How often")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+      ->type_name("COUNT")
+      ->capture_default_str();
+  app.add_option("--timeout", options.timeout, "Seconds after which to give up")
+      ->check(CLI::Range(1u, 86'400u))
+      ->capture_default_str();
+  app.add_flag("--stats", options.stats, "At the end: what the work cost, and what was wasted");
+}
+
+}  // namespace
+
+Options parse(int argc, char** argv, const Defaults& defaults) {
+  CLI::App app{defaults.idea, std::string{"verbena lab "} + defaults.name};
+  app.footer(kFooter);
+  app.fallthrough();
+  Options options;
+  options.size = defaults.size;
+  options.iters = defaults.iters;
+  DeviceOptions device_options;
+  add_common_options(app, options);
+  add_device_options(app, device_options);
+  CLI::App* server = nullptr;
+  CLI::App* client = nullptr;
+  if (defaults.two_ends) {
+    server = app.add_subcommand("server", "Be the server only");
+    client = app.add_subcommand("client", "Be the client only, of the server on HOST");
+    client->add_option("HOST", options.host, "The server's name or address")->required();
+    app.require_subcommand(0, 1);
+  }
+  if (defaults.more) defaults.more(app);
+  try {
+    app.parse(argc, argv);
+    hand_over(device_options, options);
+  } catch (const CLI::ParseError& error) {
+    throw Answered{app.exit(error) == 0 ? 0 : kUsage};
+  }
+  if (server != nullptr && server->parsed()) options.role = Role::server;
+  if (client != nullptr && client->parsed()) options.role = Role::client;
+  options.deadline = std::chrono::steady_clock::now() + std::chrono::seconds{options.timeout};
+  return options;
+}
+
+}  // namespace lab
