@@ -127,9 +127,12 @@ int run(int argc, char** argv, const Defaults& defaults, End server, End client)
     const Options options = parse(argc, argv, defaults);
     end_at_timeout(options.timeout);
     switch (options.role) {
-      case Role::both: return play_both(server, client, options);
-      case Role::server: return play(server, options, "server");
-      case Role::client: return play(client, options, "client");
+      case Role::both:
+        return play_both(server, client, options);
+      case Role::server:
+        return play(server, options, "server");
+      case Role::client:
+        return play(client, options, "client");
     }
   } catch (const Answered& answered) {
     return answered.status;

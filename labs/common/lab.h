@@ -57,8 +57,8 @@ inline void check(bool holds, const std::string& otherwise) {
   if (!holds) throw Failed{otherwise};
 }
 template <typename... T>
-  requires(sizeof...(T) > 0)
-void check(bool holds, fmt::format_string<T...> otherwise, T&&... values) {
+requires(sizeof...(T) > 0) void check(bool holds, fmt::format_string<T...> otherwise,
+                                      T&&... values) {
   if (!holds) throw Failed{fmt::format(otherwise, std::forward<T>(values)...)};
 }
 

@@ -38,8 +38,10 @@ std::string memory_problem(const std::string& text) {
   const std::uint64_t memory = std::uint64_t{info.totalram} * info.mem_unit;
   if (bytes == 0) return "0 bytes: choose at least 1";
   if (bytes > memory / 4) {
-    return fmt::format("{} bytes is more than a quarter of this machine's memory ({} bytes): "
-                       "choose less", bytes, memory);
+    return fmt::format(
+        "{} bytes is more than a quarter of this machine's memory ({} bytes): "
+        "choose less",
+        bytes, memory);
   }
   return "";
 }
@@ -76,7 +78,8 @@ void hand_over(const DeviceOptions& device_options, const Options& options) {
   if (!ours && !(spec + device_options.pcap + device_options.trace).empty()) {
     throw CLI::ValidationError{
         "--device", fmt::format("{} is not Verbena's: faults, --pcap and --trace need a device "
-                                "that is (vb_…)", options.device)};
+                                "that is (vb_…)",
+                                options.device)};
   }
   if (!spec.empty()) setenv("VERBENA_FAULTS", spec.c_str(), 1);
   if (!device_options.pcap.empty()) setenv("VERBENA_PCAP", device_options.pcap.c_str(), 1);

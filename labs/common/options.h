@@ -22,9 +22,9 @@ struct Options {
   std::string host = "127.0.0.1";  // the server's
   std::string device;              // empty: whichever reaches the host
   std::uint16_t port = 7471;
-  std::size_t size = 0;      // bytes
-  std::uint64_t iters = 0;   // how often
-  unsigned timeout = 60;     // seconds, for all of it
+  std::size_t size = 0;     // bytes
+  std::uint64_t iters = 0;  // how often
+  unsigned timeout = 60;    // seconds, for all of it
   bool stats = false;
 
   /// What is still left of the timeout is what any wait may take.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr auto kExamples = R"(Examples:
   verbena devices
+  verbena lab list
   verbena run -- ibv_devinfo -v
   verbena run -- ibv_rc_pingpong -d vb_lo -g 0 &
   verbena run -- ibv_rc_pingpong -d vb_lo -g 0 127.0.0.1)";
@@ -82,6 +83,12 @@ int main_of_verbena(int argc, char** argv) {
   devices_command->add_flag("--json", devices_options.json, "Print JSON");
   devices_command->footer(kDevicesExamples);
 
+  // Its words are the labs' own, --help too.
+  CLI::App* const lab_command = app.add_subcommand(
+      "lab", "Learn by running: verbena lab list, verbena lab NAME, verbena lab all");
+  lab_command->prefix_command();
+  lab_command->set_help_flag();
+
   try {
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
@@ -89,9 +96,15 @@ int main_of_verbena(int argc, char** argv) {
     if (run_command->parsed())
       fmt::print(stderr, "Put -- in front of the program's own options.\n");
     return kExitUsage;
+  } catch (const CLI::RequiredError& error) {
+    const bool named = argc > 1 && app.get_subcommands().empty() && *argv[1] != '-';
+    if (!named) return app.exit(error) == 0 ? 0 : kExitUsage;
+    fmt::print(stderr, "verbena: there is no command \"{}\"; verbena --help shows them\n", argv[1]);
+    return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
+  if (lab_command->parsed()) return lab(lab_command->remaining());
   return run_command->parsed() ? run(run_options) : devices(devices_options, argv);
 }
 

@@ -30,6 +30,9 @@ struct DevicesOptions {
 /// `argv` is this process's own: it is executed again, with the preload library.
 int devices(const DevicesOptions& options, char** argv);
 
+/// `words`: what follows `verbena lab`. Returns without running a lab only when it can't.
+int lab(const std::vector<std::string>& words);
+
 /// The whole program.
 int main_of_verbena(int argc, char** argv);
 
