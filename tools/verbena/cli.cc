@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <string>
@@ -37,12 +38,35 @@ constexpr auto kDevicesExamples = R"(Examples:
 
 Exit status: 0, or 1 when there is no device.)";
 
+constexpr auto kNetnsExamples = R"(Examples:
+  verbena netns                                   a shell on the left; it says how to go on
+  verbena netns --mtu 9000 -- sh -c '
+    verbena netns right -- verbena lab hello server & verbena lab hello client 10.99.0.2; wait'
+
+Exit status: the command's own; 1 when the namespaces can't be made, and why is printed.)";
+
 constexpr std::array kLogLevels{"off", "error", "warn", "info", "debug"};
 
 /// Empty: fine.
 std::string check_faults(const std::string& spec) {
   const auto parsed = settings::parse_fault_spec(spec);
   return parsed ? "" : parsed.error().message;
+}
+
+/// Takes the command off the end of `verbena netns [--mtu N] [right] [--] COMMAND…`, so that none
+/// of its words is taken for ours; returns how many are left.
+int take_netns_command(int argc, char** argv, std::vector<std::string>& command) {
+  if (argc < 2 || argv[1] != std::string_view{"netns"}) return argc;
+  int end = 2;
+  while (end < argc && argv[end] != std::string_view{"--"} && *argv[end] == '-') {
+    end += argv[end] == std::string_view{"--mtu"} ? 2 : 1;
+  }
+  for (int i = end; i < argc; ++i) {
+    const bool mark = argv[i] == std::string_view{"--"};
+    const bool first = command.empty() || (command.size() == 1 && command.front() == "right");
+    if (!(mark && first)) command.emplace_back(argv[i]);
+  }
+  return std::min(end, argc);
 }
 
 }  // namespace
@@ -89,7 +113,16 @@ int main_of_verbena(int argc, char** argv) {
   lab_command->prefix_command();
   lab_command->set_help_flag();
 
+  NetnsOptions netns_options;
+  CLI::App* const netns_command = app.add_subcommand(
+      "netns", "Two hosts to try things on, without root: verbena netns [-- COMMAND…]");
+  netns_command->add_option("--mtu", netns_options.mtu, "Of the cable between them")
+      ->check(CLI::Range(1280, 9000))
+      ->capture_default_str();
+  netns_command->footer(kNetnsExamples);
+
   try {
+    argc = take_netns_command(argc, argv, netns_options.command);
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
     app.exit(error);
@@ -104,6 +137,7 @@ int main_of_verbena(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;
   }
+  if (netns_command->parsed()) return netns(netns_options);
   if (lab_command->parsed()) return lab(lab_command->remaining());
   return run_command->parsed() ? run(run_options) : devices(devices_options, argv);
 }

@@ -33,6 +33,12 @@ int devices(const DevicesOptions& options, char** argv);
 /// `words`: what follows `verbena lab`. Returns without running a lab only when it can't.
 int lab(const std::vector<std::string>& words);
 
+struct NetnsOptions {
+  unsigned mtu = 1500;
+  std::vector<std::string> command;  // empty: a shell; "right …": on the other side
+};
+int netns(const NetnsOptions& options);
+
 /// The whole program.
 int main_of_verbena(int argc, char** argv);
 

@@ -1,0 +1,180 @@
+// verbena netns: two hosts to try things on, without root. "left" and "right" are network
+// namespaces of one user namespace, joined by a veth pair; both end with the command.
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <system_error>
+
+#include "tools/verbena/commands.h"
+
+namespace verbena::tool {
+namespace {
+
+constexpr auto kRightProcess = "VB_NETNS_RIGHT";  // the process that holds the right namespace
+
+constexpr auto kGreeting =
+    R"(Two hosts, one cable. This shell is on the left: 10.99.0.1, fd99::1, device vb_left.
+On the right, 10.99.0.2, fd99::2, device vb_right, run commands with: verbena netns right -- COMMAND
+Try:  verbena netns right -- verbena lab hello server &
+      verbena lab hello client 10.99.0.2
+)";
+
+[[noreturn]] void fail(const std::string& what) {
+  throw std::system_error{errno, std::generic_category(), what};
+}
+
+void write_file(const char* path, const std::string& text) {
+  const int fd = open(path, O_WRONLY | O_CLOEXEC);
+  if (fd < 0) fail(path);
+  const bool written = write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  close(fd);
+  if (!written) fail(path);
+}
+
+/// The caller becomes root of a user namespace of its own: root over these two networks alone.
+void enter_user_namespace() {
+  const auto user = getuid();
+  const auto group = getgid();
+  if (unshare(CLONE_NEWUSER) != 0) {
+    fail(
+        "a user namespace (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces; "
+        "in a container it may be forbidden)");
+  }
+  write_file("/proc/self/setgroups", "deny");
+  write_file("/proc/self/uid_map", fmt::format("0 {} 1", user));
+  write_file("/proc/self/gid_map", fmt::format("0 {} 1", group));
+}
+
+void enter_network_namespace() {
+  if (unshare(CLONE_NEWNET) != 0) fail("a network namespace");
+}
+
+/// A child that does nothing but be in the right namespace; it ends with us.
+pid_t hold_right_namespace() {
+  std::array<int, 2> ends{-1, -1};
+  if (pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
+  const pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (unshare(CLONE_NEWNET) != 0) _exit(kExitFailure);
+    const char byte = 1;
+    if (write(ends[1], &byte, 1) != 1) _exit(kExitFailure);
+    close(ends[1]);
+    for (;;) pause();
+  }
+  close(ends[1]);
+  char byte = 0;
+  const bool holds = read(ends[0], &byte, 1) == 1;
+  close(ends[0]);
+  if (!holds) {
+    errno = EPERM;
+    fail("the right network namespace");
+  }
+  return child;
+}
+
+void shell(const std::string& commands) {
+  const int status = std::system(("set -e; PATH=$PATH:/usr/sbin:/sbin; " + commands).c_str());
+  if (status == 0) return;
+  errno = EIO;
+  fail("ip (package iproute2), see above");
+}
+
+void join(pid_t right, unsigned mtu) {
+  shell(
+      fmt::format("ip link set lo up; "
+                  "ip link add left mtu {0} type veth peer name right mtu {0} netns {1}; "
+                  "ip addr add 10.99.0.1/24 dev left; ip addr add fd99::1/64 dev left nodad; "
+                  "ip link set left up",
+                  mtu, right));
+  shell(
+      fmt::format("nsenter --net=/proc/{}/ns/net sh -ec 'ip link set lo up; "
+                  "echo 0 > /proc/sys/net/ipv6/conf/right/accept_dad; "
+                  "ip addr add 10.99.0.2/24 dev right; ip addr add fd99::2/64 dev right nodad; "
+                  "ip link set right up'",
+                  right));
+}
+
+int execute(std::vector<std::string> command) {
+  std::vector<char*> arguments;
+  for (std::string& word : command) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execvp(arguments[0], arguments.data());
+  const int status = errno == ENOENT ? kExitNotFound : kExitRefused;
+  fmt::print(stderr, "verbena netns: {}: {}\n", command.front(), std::strerror(errno));
+  return status;
+}
+
+/// Within `verbena netns`: the command, on the other side.
+int run_on_the_right(const char* holder, const std::vector<std::string>& command) {
+  const std::string path = fmt::format("/proc/{}/ns/net", holder);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) fail(path);
+  return execute(command);
+}
+
+/// Our status is the command's; the namespaces go with us.
+int run_and_wait(const std::vector<std::string>& command) {
+  const pid_t child = fork();
+  if (child < 0) fail("fork");
+  if (child == 0) _exit(execute(command));
+  // The terminal's signals are the command's business.
+  for (const int number : {SIGINT, SIGQUIT}) signal(number, SIG_IGN);
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) fail("waitpid");
+  }
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+int run_in_new_namespaces(const NetnsOptions& options) {
+  enter_user_namespace();
+  enter_network_namespace();
+  const pid_t right = hold_right_namespace();
+  join(right, options.mtu);
+  setenv(kRightProcess, std::to_string(right).c_str(), 1);
+  if (!options.command.empty()) return run_and_wait(options.command);
+  fmt::print("{}", kGreeting);
+  std::fflush(stdout);
+  const char* const preferred = std::getenv("SHELL");
+  return run_and_wait({preferred != nullptr ? preferred : "/bin/sh"});
+}
+
+}  // namespace
+
+int netns(const NetnsOptions& options) {
+  const char* const right = std::getenv(kRightProcess);
+  try {
+    if (options.command.empty() || options.command.front() != "right") {
+      return run_in_new_namespaces(options);
+    }
+    if (right == nullptr) {
+      fmt::print(stderr,
+                 "verbena netns right: there is no right side here; start `verbena netns` "
+                 "first, and run this within\n");
+      return kExitUsage;
+    }
+    if (options.command.size() == 1) {
+      fmt::print(stderr, "verbena netns right: COMMAND is missing\n");
+      return kExitUsage;
+    }
+    return run_on_the_right(right, {options.command.begin() + 1, options.command.end()});
+  } catch (const std::system_error& error) {
+    fmt::print(stderr, "verbena netns: {}\n", error.what());
+    return kExitFailure;
+  }
+}
+
+}  // namespace verbena::tool
