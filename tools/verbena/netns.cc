@@ -92,19 +92,31 @@ void shell(const std::string& commands) {
   fail("ip (package iproute2), see above");
 }
 
+/// One side's end of the cable. IPv6 addresses are usable at once; the link's state follows its
+/// peer's a moment later, and is waited for.
+std::string configure(std::string_view name, int host) {
+  return fmt::format(
+      "ip link set lo up; echo 0 > /proc/sys/net/ipv6/conf/{0}/dad_transmits; "
+      "ip addr add 10.99.0.{1}/24 dev {0}; ip addr add fd99::{1}/64 dev {0} nodad; "
+      "ip link set {0} up; ",
+      name, host);
+}
+
+std::string wait_until_up(std::string_view name) {
+  return fmt::format(
+      "for i in $(seq 100); do ip -br link show {0} | grep -q \" UP \" && "
+      "! ip -6 addr show dev {0} tentative | grep -q inet6 && exit 0; "
+      "sleep 0.05; done; echo {0} stays down >&2; exit 1; ",
+      name);
+}
+
 void join(pid_t right, unsigned mtu) {
-  shell(
-      fmt::format("ip link set lo up; "
-                  "ip link add left mtu {0} type veth peer name right mtu {0} netns {1}; "
-                  "ip addr add 10.99.0.1/24 dev left; ip addr add fd99::1/64 dev left nodad; "
-                  "ip link set left up",
-                  mtu, right));
-  shell(
-      fmt::format("nsenter --net=/proc/{}/ns/net sh -ec 'ip link set lo up; "
-                  "echo 0 > /proc/sys/net/ipv6/conf/right/accept_dad; "
-                  "ip addr add 10.99.0.2/24 dev right; ip addr add fd99::2/64 dev right nodad; "
-                  "ip link set right up'",
-                  right));
+  const std::string on_the_right = fmt::format("nsenter --net=/proc/{}/ns/net sh -ec '", right);
+  shell(fmt::format("ip link add left mtu {0} type veth peer name right mtu {0} netns {1}; ", mtu,
+                    right) +
+        configure("left", 1));
+  shell(on_the_right + configure("right", 2) + wait_until_up("right") + "'");
+  shell(wait_until_up("left"));
 }
 
 int execute(std::vector<std::string> command) {
