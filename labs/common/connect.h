@@ -1,0 +1,43 @@
+#pragma once
+
+// The labs' usual ends: one connection of rdma_cm, at the host, port and device of the options.
+
+#include <poll.h>
+
+#include "labs/common/lab.h"
+#include "rdma++/rdma.h"
+
+namespace lab {
+
+/// Waits and set-up end with the lab's own deadline.
+[[nodiscard]] inline rdma::ConnectionOptions within(const Options& options,
+                                                    rdma::ConnectionOptions connection = {}) {
+  connection.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      options.deadline - std::chrono::steady_clock::now());
+  if (connection.device.empty()) connection.device = options.device;
+  return connection;
+}
+
+/// Listens, and says so to the client of the same command line.
+[[nodiscard]] inline rdma::Listener listen(const Options& options) {
+  rdma::Listener listener = rdma::Listener::on_device(options.device, options.port);
+  ready();
+  return listener;
+}
+
+[[nodiscard]] inline rdma::Connection connect(const Options& options,
+                                              rdma::ConnectionOptions connection = {}) {
+  return rdma::Connection::connect(options.host, options.port,
+                                   within(options, std::move(connection)));
+}
+
+/// Until the peer has hung up: for an end that has nothing to do meanwhile. Throws Failed.
+inline void wait_for_goodbye(const Options& options, rdma::Connection& connection) {
+  while (connection.connected()) {
+    pollfd event{.fd = connection.event_fd(), .events = POLLIN, .revents = 0};
+    const int ready = poll(&event, 1, rdma::Deadline{options.deadline}.poll_timeout());
+    check(ready != 0, "the peer is still there after {} s", options.timeout);
+  }
+}
+
+}  // namespace lab

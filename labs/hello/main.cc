@@ -1,0 +1,71 @@
+// Lab: hello
+//
+// Learn: the smallest whole flow. Resolve and connect; the server hands out a capability
+//        {addr, rkey} in the private data of the connection; with it the client WRITEs into the
+//        server's memory and READs it back, and the server's program takes no part in either.
+// Run:   verbena lab hello                  both ends on this machine
+//        verbena lab hello server | verbena lab hello client HOST
+// Try:   --drop 5% --stats --pcap hello.pcapng
+
+#include "labs/common/connect.h"
+
+namespace {
+
+constexpr std::string_view kGreeting = "hello from the client";
+
+void server(const lab::Options& options) {
+  rdma::Listener listener = lab::listen(options);
+  auto request = listener.next(options.deadline);
+  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
+
+  // 1. Expose memory. The access says what a peer may do here; without it step 4 would end in a
+  //    remote access error.
+  rdma::ProtectionDomain pd{request->context()};
+  const auto access = rdma::Access::remote_write | rdma::Access::remote_read;
+  rdma::Buffer memory{pd, options.size, access};
+
+  // 2. Accept, with the capability in the private data: whoever holds it may write and read here.
+  rdma::ConnectionOptions answer = lab::within(options);
+  answer.pd = &pd;
+  answer.offer(memory.remote());
+  rdma::Connection connection = request->accept(answer);
+  lab::say("accepted {}; it may write to {} bytes at {:#x} with rkey {:#x}",
+           connection.peer().to_string(), options.size, memory.remote().addr, memory.rkey());
+
+  // 5. Nothing completes here: no receive was posted, none was needed. Only the client can say
+  //    that the bytes are there, and its goodbye does.
+  lab::wait_for_goodbye(options, connection);
+  lab::check(memory.text() == kGreeting, "found \"{}\" instead of the greeting", memory.text());
+  lab::say("found \"{}\" in its memory, without having received anything", memory.text());
+}
+
+void client(const lab::Options& options) {
+  // 3. Connect: address, route and queue pair states are rdma_cm's work.
+  rdma::Connection connection = lab::connect(options);
+  const auto remote = connection.private_value<rdma::RemoteBuffer>();
+  lab::say("connected to {}, which offers {} bytes", connection.peer().to_string(), remote.length);
+
+  // 4. One WRITE, one READ. Each returns when its completion has come.
+  rdma::Buffer greeting = connection.buffer(kGreeting.size());
+  greeting.set_text(kGreeting);
+  connection.write(greeting, remote.slice(0, greeting.size()));
+  rdma::Buffer echo = connection.buffer(kGreeting.size());
+  connection.read(echo, remote.slice(0, echo.size()));
+  lab::costs() = {.round_trips = 2, .completions = 2, .needed = 2};
+  lab::check(echo.text() == kGreeting, "read back \"{}\"", echo.text());
+  lab::say("wrote it and read it back: \"{}\"", echo.text());
+
+  // 6. A clean goodbye: the server sees that nobody will come any more.
+  connection.disconnect();
+  lab::shown("a capability in private data, one WRITE, one READ, {} bytes each", echo.size());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return lab::run(argc, argv,
+                  {.name = "hello",
+                   .idea = "The smallest whole flow: connect, a capability, one WRITE, one READ",
+                   .size = 64},
+                  server, client);
+}
