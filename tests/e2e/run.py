@@ -36,6 +36,8 @@ sys.dont_write_bytecode = True
 import cases  # noqa: E402
 import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
+import documents  # noqa: E402
+import labs  # noqa: E402
 import ports  # noqa: E402
 import selfcheck  # noqa: E402
 from network import Network  # noqa: E402
@@ -206,8 +208,9 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
-    table = [*cases.all_cases(), *connections.all_cases(), *connection_lifetimes.all_cases(),
-             *ports.all_cases()]
+    table = [case for module in (cases, connections, connection_lifetimes, ports, labs,
+                               documents)
+             for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
     if args.list:

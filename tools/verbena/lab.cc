@@ -9,11 +9,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "settings/settings.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/lab_list.h"
 #include "tools/verbena/lab_run.h"
 #include "tools/verbena/preload.h"
-#include "tools/verbena/variables.h"
 
 namespace verbena::tool {
 namespace {
@@ -50,7 +50,7 @@ bool is_hardware(std::string_view device) { return !device.empty() && !device.st
 std::string prepare_environment(const std::string& library,
                                 const std::vector<std::string>& arguments) {
   if (is_hardware(device_in(arguments))) return "";
-  const auto problems = check_environment(environ);
+  const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return problems.front();
   set_preload_environment(library);
   return "";

@@ -1,0 +1,54 @@
+"""Every command in the documents works: blocks fenced as ```sh tested are run as they stand.
+
+In an empty folder, with `verbena` in PATH and as build/bin/verbena, on a private network.
+"""
+
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+
+from cases import LO, Case, check_output
+from programs import PATH
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"^```sh tested\n(.*?)^```$", re.M | re.S)
+
+
+@dataclasses.dataclass(frozen=True)
+class Block(Case):
+    commands: str = ""
+
+    def run(self, host, network):
+        folder = tempfile.mkdtemp(dir=host.temporary)
+        try:
+            if host.user:
+                os.chown(folder, host.user.pw_uid, host.user.pw_gid)
+            os.mkdir(f"{folder}/build")
+            os.symlink(f"{host.prefix}/bin", f"{folder}/build/bin")
+            script = f"cd {folder}\n{self.commands}"
+            status, output = host.run(
+                network.server.namespace, ["bash", "-euo", "pipefail", "-c", script],
+                preload=False, timeout=self.timeout,
+                env={"PATH": f"{host.prefix}/bin:{PATH}", "HOME": folder})
+        finally:
+            shutil.rmtree(folder)
+        return check_output(status, output, 0, ())
+
+
+def documents():
+    return [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")),
+            *sorted(ROOT.glob("labs/*/README.md"))]
+
+
+def all_cases():
+    found = []
+    for path in documents():
+        text = path.read_text(encoding="utf-8")
+        for block in BLOCK.finditer(text):
+            line = text.count("\n", 0, block.start()) + 1
+            found.append(Block(LO, f"documents/{path.relative_to(ROOT)}:{line}", timeout=60,
+                               commands=block.group(1)))
+    return found
