@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "settings/fault_spec.h"
+
 namespace lab {
 namespace {
 
@@ -74,6 +76,9 @@ std::string fault_spec(const DeviceOptions& options) {
 /// The device reads them when it is opened first.
 void hand_over(const DeviceOptions& device_options, const Options& options) {
   const std::string spec = fault_spec(device_options);
+  if (const auto parsed = verbena::settings::parse_fault_spec(spec); !spec.empty() && !parsed) {
+    throw CLI::ValidationError{"faults", parsed.error().message};
+  }
   const bool ours = options.device.empty() || options.device.starts_with("vb_");
   if (!ours && !(spec + device_options.pcap + device_options.trace).empty()) {
     throw CLI::ValidationError{
