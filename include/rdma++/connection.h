@@ -206,6 +206,7 @@ class Connection {
   void disconnect(Deadline until);
 
  private:
+  friend class AsyncConnection;
   friend class ConnectionRequest;
 
   static constexpr std::size_t kValueSize = 1024;
@@ -230,8 +231,9 @@ class Connection {
     bool foreign_recv_cq;
     std::uint64_t next_id = kFirstId;
     int sends_waiting = 0;
+    bool established = false;
     bool peer_left = false;
-    bool left = false;
+    bool left = false;                 // we said goodbye
     std::optional<Deadline> flush_at;  // when the peer has hung up
   };
 
@@ -291,6 +293,7 @@ class Connection {
   [[nodiscard]] std::optional<Completion> next(Deadline until);
   Completion finish(std::uint64_t id, Deadline until);
   [[nodiscard]] std::optional<Completion> find(std::uint64_t id, Deadline until);
+  void say_goodbye();
   void flush();
   void hang_up() noexcept;
 

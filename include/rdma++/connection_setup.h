@@ -137,6 +137,7 @@ inline void Connection::start_as_client(const ConnectionOptions& options, Deadli
   ready_to_send(options, std::min(param.responder_resources, answer.conn.responder_resources),
                 std::min(param.initiator_depth, answer.conn.initiator_depth));
   if (rdma_establish(parts_->id.raw()) != 0) throw Error{"rdma_establish", peer_name(), errno};
+  parts_->established = true;
 }
 
 inline void Connection::start_as_server(const ConnectionOptions& options,
@@ -149,6 +150,7 @@ inline void Connection::start_as_server(const ConnectionOptions& options,
   if (rdma_accept(parts_->id.raw(), &param) != 0) throw Error{"rdma_accept", peer_name(), errno};
   parts_->id.wait_for(parts_->channel, RDMA_CM_EVENT_ESTABLISHED, "rdma_accept", peer_name(),
                       until);
+  parts_->established = true;
 }
 
 }  // namespace rdma

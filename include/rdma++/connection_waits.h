@@ -75,21 +75,24 @@ inline void Connection::check_peer() {
   }
 }
 
+/// Or answers the peer's. Fails when that one gave up waiting, which is as good.
+inline void Connection::say_goodbye() {
+  if (parts_->left) return;
+  parts_->left = true;
+  if (rdma_disconnect(parts_->id.raw()) != 0 && !parts_->peer_left) {
+    throw Error{"rdma_disconnect", peer_name(), errno};
+  }
+}
+
 inline void Connection::flush() {
   parts_->flush_at.reset();
-  if (!parts_->left) rdma_disconnect(parts_->id.raw());  // fails when the peer gave up waiting
-  parts_->left = true;
+  say_goodbye();
   parts_->qp.to_error();
 }
 
 inline void Connection::disconnect(Deadline until) {
   check_peer();
-  if (!parts_->left) {
-    parts_->left = true;
-    if (rdma_disconnect(parts_->id.raw()) != 0 && !parts_->peer_left) {
-      throw Error{"rdma_disconnect", peer_name(), errno};
-    }
-  }
+  say_goodbye();
   while (!parts_->peer_left) {
     pollfd waiting{.fd = event_fd(), .events = POLLIN, .revents = 0};
     if (::poll(&waiting, 1, until.poll_timeout()) == 0) {
@@ -101,9 +104,15 @@ inline void Connection::disconnect(Deadline until) {
 }
 
 inline void Connection::hang_up() noexcept {
-  if (parts_ == nullptr || parts_->qp.state() != IBV_QPS_RTS) return;
+  if (parts_ == nullptr || !parts_->established || parts_->left) return;
   try {
-    disconnect(parts_->linger);
+    // In the error state there is nothing that the peer might still miss.
+    if (parts_->qp.state() == IBV_QPS_RTS) {
+      disconnect(parts_->linger);
+    } else {
+      check_peer();
+      say_goodbye();
+    }
   } catch (const TimedOut&) {  // a peer that is busy elsewhere will find out by itself
   } catch (const std::exception& failure) {
     report(concat("closing a connection: ", failure.what()));
