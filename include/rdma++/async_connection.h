@@ -17,6 +17,7 @@
 
 #include "rdma++/connection.h"
 #include "rdma++/reactor.h"
+#include "rdma++/value.h"
 
 namespace rdma {
 
@@ -42,12 +43,16 @@ class AsyncConnection {
   [[nodiscard]] Operation recv(const Slice& into, WaitOptions options = {});
 
   /// As those of Connection; throw when the request fails.
-  template <class T>
-  requires std::is_trivially_copyable_v<T> Task<> send_value(T value, WaitOptions options = {});
-  template <class T>
-  requires std::is_trivially_copyable_v<T> Task<T> recv_value(WaitOptions options = {});
+  template <Value T>
+  Task<> send_value(T value, WaitOptions options = {});
+  template <Value T>
+  Task<T> recv_value(WaitOptions options = {});
+  /// As that of Connection.
+  Task<> disconnect(WaitOptions options = {});
 
  private:
+  class Farewell;
+
   /// On the heap, so that an AsyncConnection can be moved while coroutines wait on it.
   struct Source : EventSource {
     Source(Reactor& on, Connection over) : reactor{on}, connection{std::move(over)} {
@@ -68,7 +73,9 @@ class AsyncConnection {
     void readable() override {
       while (connection.cq().take_event()) continue;
       connection.check_peer();
+      if (connection.parts_->peer_left) peer_left();
     }
+    void peer_left();
     [[nodiscard]] Deadline wake_at() const override {
       return connection.parts_->flush_at.value_or(Deadline::never());
     }
@@ -78,7 +85,8 @@ class AsyncConnection {
 
     Reactor& reactor;
     Connection connection;
-    int pending = 0;  // operations that have not completed
+    int pending = 0;                 // operations that have not completed
+    std::vector<Farewell*> leavers;  // who waits for the peer to hang up
   };
 
   std::unique_ptr<Source> source_;
@@ -194,17 +202,52 @@ inline AsyncConnection::Operation AsyncConnection::recv(const Slice& into, WaitO
   return {*source_, Recv{into}, std::move(options)};
 }
 
-template <class T>
-requires std::is_trivially_copyable_v<T> Task<> AsyncConnection::send_value(T value,
-                                                                            WaitOptions options) {
+/// Waits for the peer to hang up.
+class AsyncConnection::Farewell : public Waiter {
+ public:
+  Farewell(Source& source, WaitOptions options)
+      : Waiter{source.reactor}, source_{source}, options_{std::move(options)} {
+    source_.leavers.push_back(this);
+  }
+  ~Farewell() override { std::erase(source_.leavers, this); }
+
+  bool await_ready() const { return source_.connection.parts_->peer_left; }
+  void await_suspend(std::coroutine_handle<> coroutine) { wait(coroutine, options_); }
+  void await_resume() const {
+    if (end() == End::timed_out) throw TimedOut{"rdma_disconnect", "", "the peer didn't answer"};
+    if (end() == End::cancelled) throw Cancelled{"rdma_disconnect", ""};
+  }
+
+ private:
+  friend struct Source;
+  Source& source_;
+  WaitOptions options_;
+};
+
+inline void AsyncConnection::Source::peer_left() {
+  for (Farewell* const leaver : std::exchange(leavers, {})) {
+    if (leaver->id() != 0) leaver->finish(Farewell::End::done);
+  }
+}
+
+inline Task<> AsyncConnection::disconnect(WaitOptions options) {
+  Connection& connection = source_->connection;
+  connection.check_peer();
+  connection.say_goodbye();
+  co_await Farewell{*source_, std::move(options)};
+  connection.qp().to_error();
+}
+
+template <Value T>
+Task<> AsyncConnection::send_value(T value, WaitOptions options) {
   const Buffer room = buffer(sizeof(T));
   std::memcpy(room.data(), &value, sizeof value);
   const Completion done = co_await send(room, std::move(options));
   done.check();
 }
 
-template <class T>
-requires std::is_trivially_copyable_v<T> Task<T> AsyncConnection::recv_value(WaitOptions options) {
+template <Value T>
+Task<T> AsyncConnection::recv_value(WaitOptions options) {
   const Buffer room = buffer(sizeof(T));
   const Completion done = co_await recv(room, std::move(options));
   done.check();

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "rdma++/memory_region.h"
+#include "rdma++/value.h"
 
 namespace rdma {
 
@@ -48,8 +49,7 @@ class Buffer {
   }
 
   /// As many values as fit: buffer.as<float>()[3].
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <Value T>
   [[nodiscard]] std::span<T> as() const noexcept {
     return {reinterpret_cast<T*>(data()), size() / sizeof(T)};
   }

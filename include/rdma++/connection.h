@@ -26,6 +26,7 @@
 #include "rdma++/connection_options.h"
 #include "rdma++/device.h"
 #include "rdma++/queue_pair.h"
+#include "rdma++/value.h"
 
 namespace rdma {
 
@@ -70,11 +71,11 @@ class Connection {
   [[nodiscard]] std::span<const std::byte> private_data() const noexcept {
     return parts_->private_data;
   }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] T private_value() const { return value_of<T>(private_data(), peer_name()); }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <Value T>
+  [[nodiscard]] T private_value() const {
+    return value_of<T>(private_data(), peer_name());
+  }
+  template <Value T>
   static T value_of(std::span<const std::byte> bytes, const std::string& object) {
     if (bytes.size() < sizeof(T)) {
       throw Error{"private data", object, EBADMSG,
@@ -163,18 +164,17 @@ class Connection {
   }
 
   /// To a peer of the same byte order and layout, who calls recv_value of the same type.
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <Value T>
   void send_value(const T& value) {
     static_assert(sizeof(T) <= kValueSize, "send it from a buffer()");
     std::memcpy(parts_->control.data() + kSendAt, &value, sizeof value);
     send(control(kSendAt, sizeof value));
   }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] T recv_value() { return recv_value<T>(patience()); }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <Value T>
+  [[nodiscard]] T recv_value() {
+    return recv_value<T>(patience());
+  }
+  template <Value T>
   [[nodiscard]] T recv_value(Deadline until) {
     static_assert(sizeof(T) <= kValueSize, "receive it in a buffer()");
     const Completion done = recv(control(kRecvAt, kValueSize), until);

@@ -13,6 +13,7 @@
 
 #include "rdma++/access.h"
 #include "rdma++/socket_address.h"
+#include "rdma++/value.h"
 
 namespace rdma {
 
@@ -54,8 +55,8 @@ struct ConnectionOptions {
 
   /// Goes to the peer with the set-up: 56 bytes from connect(), 196 from accept().
   std::vector<std::byte> private_data{};
-  template <class T>
-  requires std::is_trivially_copyable_v<T> ConnectionOptions& offer(const T& value) {
+  template <Value T>
+  ConnectionOptions& offer(const T& value) {
     private_data.resize(sizeof value);
     std::memcpy(private_data.data(), &value, sizeof value);
     return *this;

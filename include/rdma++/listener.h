@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "rdma++/connection.h"
+#include "rdma++/value.h"
 
 namespace rdma {
 
@@ -29,8 +30,7 @@ class ConnectionRequest {
   [[nodiscard]] Context context() const { return parts_->id.context(); }
   /// What the peer offered; zeros may follow.
   [[nodiscard]] std::span<const std::byte> private_data() const { return parts_->private_data; }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <Value T>
   [[nodiscard]] T private_value() const {
     return Connection::value_of<T>(private_data(), peer().to_string());
   }

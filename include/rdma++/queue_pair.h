@@ -3,6 +3,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -44,9 +46,8 @@ class QueuePair : public Object<ibv_qp> {
 
   PostStatus post(const SendRequest& request) const noexcept { return post_send(request.raw()); }
   /// One call of the verb for all of them, in order.
-  template <class Request>
-  requires std::derived_from<Request, SendRequest> PostStatus post(std::span<Request> chain)
-  const noexcept {
+  template <std::derived_from<SendRequest> Request>
+  PostStatus post(std::span<Request> chain) const noexcept {
     if (chain.empty()) return {};
     for (std::size_t i = 0; i < chain.size(); ++i) {
       chain[i].set_next(i + 1 < chain.size() ? &chain[i + 1] : nullptr);
@@ -54,11 +55,11 @@ class QueuePair : public Object<ibv_qp> {
     return post_send(chain.front().raw());
   }
   /// The same of requests of different kinds: post(write, send).
-  template <class... Rest>
-  requires(sizeof...(Rest) > 0 && (std::derived_from<Rest, SendRequest> && ...)) PostStatus
-      post(const SendRequest& first, const Rest&... rest)
-  const noexcept {
-    const SendRequest* last = &first;
+  template <std::derived_from<SendRequest> Second, std::derived_from<SendRequest>... Rest>
+  PostStatus post(const SendRequest& first, const Second& second,
+                  const Rest&... rest) const noexcept {
+    const SendRequest* last = &second;
+    first.raw()->next = second.raw();
     ((last->raw()->next = rest.raw(), last = &rest), ...);
     last->raw()->next = nullptr;
     return post_send(first.raw());

@@ -46,5 +46,6 @@
 #include "rdma++/socket_address.h"
 #include "rdma++/task.h"
 #include "rdma++/tcp_bootstrap.h"
+#include "rdma++/value.h"
 #include "rdma++/work_request.h"
 #include "rdma++/xrc_domain.h"

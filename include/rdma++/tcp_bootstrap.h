@@ -22,6 +22,7 @@
 #include "rdma++/deadline.h"
 #include "rdma++/error.h"
 #include "rdma++/socket_address.h"
+#include "rdma++/value.h"
 
 namespace rdma {
 
@@ -63,11 +64,11 @@ class TcpBootstrap {
     if (const auto theirs = ConnInfo::decode(wire)) return *theirs;
     throw Error{"TcpBootstrap", peer_, EBADMSG, "what the peer sent is no ConnInfo"};
   }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
-  void send_value(const T& value) { send_bytes(std::as_bytes(std::span{&value, 1})); }
-  template <class T>
-  requires std::is_trivially_copyable_v<T>
+  template <Value T>
+  void send_value(const T& value) {
+    send_bytes(std::as_bytes(std::span{&value, 1}));
+  }
+  template <Value T>
   [[nodiscard]] T recv_value() {
     std::array<std::byte, sizeof(T)> bytes;
     recv_bytes(bytes);
