@@ -44,7 +44,10 @@ class QueuePair : public Object<ibv_qp> {
 
   // ---------------------------------------------------------------- the data path
 
-  PostStatus post(const SendRequest& request) const noexcept { return post_send(request.raw()); }
+  PostStatus post(const SendRequest& request) const noexcept {
+    request.raw()->next = nullptr;  // it may have been part of a chain
+    return post_send(request.raw());
+  }
   /// One call of the verb for all of them, in order.
   template <std::derived_from<SendRequest> Request>
   PostStatus post(std::span<Request> chain) const noexcept {
@@ -65,7 +68,10 @@ class QueuePair : public Object<ibv_qp> {
     return post_send(first.raw());
   }
 
-  PostStatus post(const Recv& request) const noexcept { return post_recv(request.raw()); }
+  PostStatus post(const Recv& request) const noexcept {
+    request.raw()->next = nullptr;
+    return post_recv(request.raw());
+  }
   PostStatus post(std::span<Recv> chain) const noexcept {
     if (chain.empty()) return {};
     for (std::size_t i = 0; i < chain.size(); ++i) {

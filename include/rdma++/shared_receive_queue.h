@@ -26,7 +26,10 @@ class SharedReceiveQueue : public Object<ibv_srq> {
                      std::uint32_t depth, std::uint32_t sge = 4)
       : Object{create_xrc(pd, domain, cq, {depth, sge, 0})}, depth_{depth}, xrc_{true} {}
 
-  PostStatus post(const Recv& request) const noexcept { return post(request.raw()); }
+  PostStatus post(const Recv& request) const noexcept {
+    request.raw()->next = nullptr;
+    return post(request.raw());
+  }
   PostStatus post(std::span<Recv> chain) const noexcept {
     if (chain.empty()) return {};
     for (std::size_t i = 0; i < chain.size(); ++i) {

@@ -1,0 +1,226 @@
+// Coroutines on connections: completions, deadlines, cancellation, frames that are destroyed.
+#include "tests/rdmapp/loopback.h"
+
+#ifdef __cpp_impl_coroutine
+
+namespace rdma::test {
+namespace {
+
+using testing::HasSubstr;
+
+/// Both ends on one reactor, in both of its modes.
+class Coroutines : public Quiet, public testing::WithParamInterface<Reactor::Mode> {
+ protected:
+  Coroutines() : Coroutines{connect_ends()} {}
+
+  Reactor reactor{GetParam()};
+  AsyncConnection client;
+  AsyncConnection server;
+
+ private:
+  explicit Coroutines(Ends ends)
+      : client{reactor, std::move(ends.client)}, server{reactor, std::move(ends.server)} {}
+};
+
+std::vector<Task<>> both(Task<> first, Task<> second) {
+  std::vector<Task<>> tasks;
+  tasks.push_back(std::move(first));
+  tasks.push_back(std::move(second));
+  return tasks;
+}
+
+Task<> offer(AsyncConnection& conn, const Buffer& target) {
+  co_await conn.send_value(target.remote());
+  EXPECT_EQ(co_await conn.recv_value<int>(), 42);
+  EXPECT_EQ(target.text(), "by a coroutine");
+}
+
+Task<> use(AsyncConnection& conn) {
+  const auto remote = co_await conn.recv_value<RemoteBuffer>();
+  Buffer source = conn.buffer(64), back = conn.buffer(64);
+  source.set_text("by a coroutine");
+  const Completion written = co_await conn.write(source, remote);
+  EXPECT_TRUE(written.ok());
+  const Completion read = co_await conn.read(back, remote);
+  EXPECT_TRUE(read.ok());
+  EXPECT_EQ(back.text(), source.text());
+  const Completion atomic =
+      co_await conn.perform(FetchAdd{back.slice(0, 8), remote.slice(64, 8), 3}.id(5));
+  EXPECT_EQ(atomic.id(), 5u);
+  co_await conn.send_value(42);
+}
+
+TEST_P(Coroutines, TheWholeFlowInOneThread) {
+  const Buffer target = server.buffer(128, Access::remote);
+  reactor.run(reactor.when_all(both(offer(server, target), use(client))));
+  EXPECT_EQ(target.as<std::uint64_t>()[8], 3u);
+}
+
+Task<> many_writes(AsyncConnection& conn, RemoteBuffer to, int writes) {
+  Buffer source = conn.buffer(8);
+  for (int i = 0; i < writes; ++i) {
+    const Completion done = co_await conn.write(source, to);
+    done.check();
+  }
+}
+
+TEST_P(Coroutines, ManyShareAConnection) {
+  const Buffer target = server.buffer(64, Access::remote_write);
+  std::vector<Task<>> tasks;
+  for (int i = 0; i < 20; ++i) tasks.push_back(many_writes(client, target.remote(), 10));
+  reactor.run(reactor.when_all(std::move(tasks)));
+}
+
+TEST_P(Coroutines, AFailureIsAStatusUnlessOneChecks) {
+  const Buffer target = server.buffer(64);  // no remote rights
+  const auto status =
+      reactor.run([](AsyncConnection& conn, RemoteBuffer to) -> Task<ibv_wc_status> {
+        const Buffer source = conn.buffer(8);
+        const Completion done = co_await conn.write(source, to);
+        co_return done.status;
+      }(client, target.remote()));
+  EXPECT_EQ(status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_THROW(reactor.run(many_writes(client, target.remote(), 1)), CompletionError);
+}
+
+Task<> receive(AsyncConnection& conn, WaitOptions options) {
+  const Buffer room = conn.buffer(64);
+  co_await conn.recv(room, std::move(options));
+}
+
+TEST_P(Coroutines, ADeadlineThatPasses) {
+  const auto before = Deadline::Clock::now();
+  EXPECT_THAT(message_of<TimedOut>([&] { reactor.run(receive(client, {.deadline = 30ms})); }),
+              HasSubstr("in the error state now"));
+  EXPECT_GE(Deadline::Clock::now() - before, 30ms);
+  EXPECT_EQ(client.connection().qp().query().qp_state, IBV_QPS_ERR);
+}
+
+TEST_P(Coroutines, AStopFromAnotherThread) {
+  std::stop_source stop;
+  std::jthread puller{[&] {
+    std::this_thread::sleep_for(20ms);
+    stop.request_stop();
+  }};
+  EXPECT_THROW(reactor.run(receive(client, {.stop = stop.get_token()})), Cancelled);
+}
+
+TEST_P(Coroutines, AStopThatCameBefore) {
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_THROW(reactor.run(receive(client, {.stop = stop.get_token()})), Cancelled);
+  EXPECT_EQ(client.connection().qp().query().qp_state, IBV_QPS_RTS) << "nothing was posted";
+}
+
+TEST_P(Coroutines, AStopThatComesTooLateChangesNothing) {
+  std::stop_source stop;
+  const Buffer target = server.buffer(64, Access::remote_write);
+  reactor.run([](AsyncConnection& conn, RemoteBuffer to, std::stop_token token) -> Task<> {
+    const Buffer source = conn.buffer(8);
+    const Completion done = co_await conn.write(source, to, {.deadline = 10s, .stop = token});
+    EXPECT_TRUE(done.ok());
+  }(client, target.remote(), stop.get_token()));
+  stop.request_stop();
+  reactor.run(many_writes(client, target.remote(), 1));
+}
+
+TEST_P(Coroutines, SleepEndsOnTimeOrByAStop) {
+  const auto before = Deadline::Clock::now();
+  reactor.run([](Reactor& on) -> Task<> { co_await on.sleep(20ms); }(reactor));
+  EXPECT_GE(Deadline::Clock::now() - before, 20ms);
+  std::stop_source stop;
+  std::jthread puller{[&] { stop.request_stop(); }};
+  EXPECT_THROW(reactor.run([](Reactor& on, std::stop_token token) -> Task<> {
+    co_await on.sleep(Deadline{10s}, token);
+  }(reactor, stop.get_token())),
+               Cancelled);
+}
+
+TEST_P(Coroutines, ADescriptorThatBecomesReadable) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  reactor.spawn([](Reactor& on, int fd) -> Task<> {
+    co_await on.sleep(10ms);
+    EXPECT_EQ(write(fd, "x", 1), 1);
+  }(reactor, ends[1]));
+  reactor.run([](Reactor& on, int fd) -> Task<> { co_await on.readable(fd); }(reactor, ends[0]));
+  char byte;
+  EXPECT_EQ(read(ends[0], &byte, 1), 1);
+  EXPECT_THROW(reactor.run([](Reactor& on, int fd) -> Task<> {
+    co_await on.readable(fd, {.deadline = 10ms});
+  }(reactor, ends[0])),
+               TimedOut);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST_P(Coroutines, AnExceptionOfASpawnedTaskComesOutOfRun) {
+  reactor.spawn([](Reactor& on) -> Task<> {
+    co_await on.sleep(5ms);
+    throw std::runtime_error{"spawned"};
+  }(reactor));
+  EXPECT_THROW(reactor.run([](Reactor& on) -> Task<> { co_await on.sleep(5s); }(reactor)),
+               std::runtime_error);
+}
+
+TEST_P(Coroutines, APeerThatHangsUpEndsAReceive) {
+  reactor.spawn(server.disconnect({.deadline = 5s}));
+  const Buffer room = client.buffer(64);
+  const auto status =
+      reactor.run([](AsyncConnection& conn, const Buffer& into) -> Task<ibv_wc_status> {
+        const Completion done = co_await conn.recv(into, {.deadline = 5s});
+        co_return done.status;
+      }(client, room));
+  EXPECT_EQ(status, IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_P(Coroutines, BothSayGoodbye) {
+  reactor.run(reactor.when_all(
+      both(server.disconnect({.deadline = 5s}), client.disconnect({.deadline = 5s}))));
+}
+
+TEST_P(Coroutines, ADestroyedFrameLeavesNothingInFlight) {
+  {
+    Task<> waiting = receive(client, {});
+    waiting.start();
+  }  // Quiet: the checks would report its buffer
+  EXPECT_EQ(client.connection().qp().query().qp_state, IBV_QPS_ERR);
+}
+
+TEST_P(Coroutines, AConnectionThatGoesAwayResumesItsWaiters) {
+  std::optional<AsyncConnection> mine{std::move(client)};
+  const Buffer room = mine->buffer(64);
+  const auto status = reactor.run([](Reactor& on, std::optional<AsyncConnection>& conn,
+                                     const Buffer& into) -> Task<ibv_wc_status> {
+    on.spawn([](Reactor& r, std::optional<AsyncConnection>& gone) -> Task<> {
+      co_await r.sleep(10ms);
+      gone.reset();
+    }(on, conn));
+    const Completion done = co_await conn->recv(into);
+    co_return done.status;
+  }(reactor, mine, room));
+  EXPECT_EQ(status, IBV_WC_WR_FLUSH_ERR);
+  client = AsyncConnection{reactor, std::move(connect_ends().client)};
+}
+
+TEST_P(Coroutines, APostThatIsRefusedThrows) {
+  const Buffer near = client.buffer(8), target = server.buffer(64, Access::remote_write);
+  const std::vector<Slice> tooMany(100, near.slice());
+  EXPECT_THROW(reactor.run([](AsyncConnection& conn, const std::vector<Slice>& list,
+                              RemoteBuffer to) -> Task<> {
+    const Completion done = co_await conn.perform(Write{std::span{list}, to});
+    done.check();
+  }(client, tooMany, target.remote())),
+               Error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Modes, Coroutines,
+                         testing::Values(Reactor::Mode::channel, Reactor::Mode::poll),
+                         [](const auto& mode) {
+                           return mode.param == Reactor::Mode::channel ? "channel" : "poll";
+                         });
+
+}  // namespace
+}  // namespace rdma::test
+
+#endif  // __cpp_impl_coroutine
