@@ -30,6 +30,7 @@ LAYERS = {
     "front": {"base", "packet", "engine", "cm", "host"},
     "include": set(),
     "labs": {"include"},
+    "labs/common": {"include", "settings"},  # the faults are checked before a lab starts
     # What a user can set is checked before the program starts, by the same code as in it.
     "tools": {"include", "settings"},
     "bench": {"include"},
