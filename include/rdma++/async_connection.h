@@ -1,7 +1,7 @@
 // A Connection for coroutines:
 //
 //   const Completion done = co_await conn.write(data, remote);
-//   co_await conn.recv(room, {.deadline = 2s, .stop = token});
+//   co_await conn.recv(room, {2s, token});
 //
 // A completion is returned whatever its status; .check() throws. A deadline that passes throws
 // TimedOut, a requested stop Cancelled. A request can't be taken back: either one takes the

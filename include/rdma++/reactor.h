@@ -33,10 +33,19 @@ namespace rdma {
 
 class Reactor;
 
-/// Until when, and who may end it before. Both end the wait with an exception.
+/// Until when, and who may end it before: 50ms, a token, or {50ms, token}. Both end the wait with
+/// an exception. Not an aggregate: g++ 12 destroys one twice in the argument of a co_await.
 struct WaitOptions {
+  WaitOptions() noexcept = default;
+  WaitOptions(Deadline until, std::stop_token token = {}) noexcept
+      : deadline{until}, stop{std::move(token)} {}
+  template <class Rep, class Period>
+  WaitOptions(std::chrono::duration<Rep, Period> from_now, std::stop_token token = {})
+      : deadline{from_now}, stop{std::move(token)} {}
+  WaitOptions(std::stop_token token) noexcept : stop{std::move(token)} {}
+
   Deadline deadline = Deadline::never();
-  std::stop_token stop{};
+  std::stop_token stop;
 };
 
 /// A coroutine that waits for something of the reactor's; lives in its frame.

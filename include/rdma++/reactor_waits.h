@@ -3,6 +3,14 @@
 
 #ifdef __cpp_impl_coroutine
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <coroutine>
+#include <exception>
+#include <utility>
+#include <vector>
+
 #include "rdma++/reactor.h"
 
 namespace rdma {

@@ -90,7 +90,7 @@ Task<> receive(AsyncConnection& conn, WaitOptions options) {
 
 TEST_P(Coroutines, ADeadlineThatPasses) {
   const auto before = Deadline::Clock::now();
-  EXPECT_THAT(message_of<TimedOut>([&] { reactor.run(receive(client, {.deadline = 30ms})); }),
+  EXPECT_THAT(message_of<TimedOut>([&] { reactor.run(receive(client, 30ms)); }),
               HasSubstr("in the error state now"));
   EXPECT_GE(Deadline::Clock::now() - before, 30ms);
   EXPECT_EQ(client.connection().qp().query().qp_state, IBV_QPS_ERR);
@@ -102,13 +102,13 @@ TEST_P(Coroutines, AStopFromAnotherThread) {
     std::this_thread::sleep_for(20ms);
     stop.request_stop();
   }};
-  EXPECT_THROW(reactor.run(receive(client, {.stop = stop.get_token()})), Cancelled);
+  EXPECT_THROW(reactor.run(receive(client, stop.get_token())), Cancelled);
 }
 
 TEST_P(Coroutines, AStopThatCameBefore) {
   std::stop_source stop;
   stop.request_stop();
-  EXPECT_THROW(reactor.run(receive(client, {.stop = stop.get_token()})), Cancelled);
+  EXPECT_THROW(reactor.run(receive(client, stop.get_token())), Cancelled);
   EXPECT_EQ(client.connection().qp().query().qp_state, IBV_QPS_RTS) << "nothing was posted";
 }
 
@@ -117,7 +117,7 @@ TEST_P(Coroutines, AStopThatComesTooLateChangesNothing) {
   const Buffer target = server.buffer(64, Access::remote_write);
   reactor.run([](AsyncConnection& conn, RemoteBuffer to, std::stop_token token) -> Task<> {
     const Buffer source = conn.buffer(8);
-    const Completion done = co_await conn.write(source, to, {.deadline = 10s, .stop = token});
+    const Completion done = co_await conn.write(source, to, {10s, token});
     EXPECT_TRUE(done.ok());
   }(client, target.remote(), stop.get_token()));
   stop.request_stop();
@@ -147,7 +147,7 @@ TEST_P(Coroutines, ADescriptorThatBecomesReadable) {
   char byte;
   EXPECT_EQ(read(ends[0], &byte, 1), 1);
   EXPECT_THROW(reactor.run([](Reactor& on, int fd) -> Task<> {
-    co_await on.readable(fd, {.deadline = 10ms});
+    co_await on.readable(fd, 10ms);
   }(reactor, ends[0])),
                TimedOut);
   close(ends[0]);
@@ -164,11 +164,11 @@ TEST_P(Coroutines, AnExceptionOfASpawnedTaskComesOutOfRun) {
 }
 
 TEST_P(Coroutines, APeerThatHangsUpEndsAReceive) {
-  reactor.spawn(server.disconnect({.deadline = 5s}));
+  reactor.spawn(server.disconnect(5s));
   const Buffer room = client.buffer(64);
   const auto status =
       reactor.run([](AsyncConnection& conn, const Buffer& into) -> Task<ibv_wc_status> {
-        const Completion done = co_await conn.recv(into, {.deadline = 5s});
+        const Completion done = co_await conn.recv(into, 5s);
         co_return done.status;
       }(client, room));
   EXPECT_EQ(status, IBV_WC_WR_FLUSH_ERR);
@@ -176,7 +176,7 @@ TEST_P(Coroutines, APeerThatHangsUpEndsAReceive) {
 
 TEST_P(Coroutines, BothSayGoodbye) {
   reactor.run(reactor.when_all(
-      both(server.disconnect({.deadline = 5s}), client.disconnect({.deadline = 5s}))));
+      both(server.disconnect(5s), client.disconnect(5s))));
 }
 
 TEST_P(Coroutines, ADestroyedFrameLeavesNothingInFlight) {
