@@ -30,6 +30,7 @@ run: build ## the two-minute tour: show the devices, run ibv_rc_pingpong on one 
 
 test: build ## everything that must pass
 	@scripts/deps.sh test
+	@scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"
 	@$(call ctest_preset,release)
 	@tests/e2e/run.py --build build/release --again 2
 

@@ -199,6 +199,7 @@ inline AsyncConnection::Operation AsyncConnection::send(const Slice& data, WaitO
   return {*source_, SendRequest{Send{data}}, std::move(options)};
 }
 inline AsyncConnection::Operation AsyncConnection::recv(const Slice& into, WaitOptions options) {
+  source_->connection.check_recv_cq();
   return {*source_, Recv{into}, std::move(options)};
 }
 

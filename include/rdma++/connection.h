@@ -104,9 +104,10 @@ class Connection {
     if (auto kept = take_kept()) return kept;
     return next(until);
   }
-  /// The same with the connection's own timeout; throws TimedOut.
+  /// The same with the connection's own timeout; throws TimedOut or Disconnected.
   [[nodiscard]] Completion wait() {
     if (const auto done = wait(patience())) return *done;
+    if (parts_->peer_left) throw Disconnected{peer_name()};
     throw TimedOut{"completion", peer_name()};
   }
 
@@ -233,8 +234,9 @@ class Connection {
     int sends_waiting = 0;
     bool established = false;
     bool peer_left = false;
-    bool left = false;                 // we said goodbye
-    std::optional<Deadline> flush_at;  // when the peer has hung up
+    bool left = false;                  // we said goodbye
+    std::optional<Deadline> flush_at;   // when the peer has hung up
+    std::optional<Deadline> silent_at;  // flushed: nothing comes any more after that
   };
 
   /// While a request of ours waits for the peer's acknowledgement.
@@ -279,13 +281,16 @@ class Connection {
     return first;
   }
 
-  /// Its id.
-  std::uint64_t post_recv(const Slice& into) {
+  void check_recv_cq() const {
     if (parts_->foreign_recv_cq) {
       throw Error{"recv", peer_name(), EINVAL,
                   "receives of this connection complete on recv_cq of its options: post() a Recv "
                   "and poll that queue"};
     }
+  }
+  /// Its id.
+  std::uint64_t post_recv(const Slice& into) {
+    check_recv_cq();
     const std::uint64_t ours = parts_->next_id++;
     post(Recv{into}.id(ours)).check();
     return ours;

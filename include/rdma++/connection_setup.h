@@ -87,7 +87,8 @@ inline Connection::Connection(CmChannel channel, CmId id, const ConnectionOption
                          .timeout = options.timeout,
                          .linger = options.linger,
                          .foreign_recv_cq = options.recv_cq != nullptr,
-                         .flush_at = std::nullopt});
+                         .flush_at = std::nullopt,
+                         .silent_at = std::nullopt});
   const auto access = static_cast<unsigned>(options.access);
   parts_->id.modify(parts_->qp, IBV_QPS_INIT, "reset to init",
                     [&](ibv_qp_attr& attr) { attr.qp_access_flags = access; });

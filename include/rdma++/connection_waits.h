@@ -8,13 +8,18 @@ namespace rdma {
 /// Any completion; nullopt: none by then.
 inline std::optional<Completion> Connection::next(Deadline until) {
   CompletionQueue& cq = parts_->cq;
+  constexpr std::chrono::seconds kFlushTime{1};
   while (true) {
     if (auto done = cq.poll()) return done;
     if (!cq.armed()) {  // see CompletionQueue::wait
       cq.arm();
       continue;
     }
-    if (parts_->flush_at && parts_->flush_at->passed()) flush();
+    if (parts_->flush_at && parts_->flush_at->passed()) {
+      flush();
+      parts_->silent_at = kFlushTime;
+    }
+    if (parts_->silent_at) until = std::min(until, *parts_->silent_at);
     const Deadline soon = parts_->flush_at ? std::min(until, *parts_->flush_at) : until;
     pollfd waiting[] = {{.fd = cq.fd(), .events = POLLIN, .revents = 0},
                         {.fd = event_fd(), .events = POLLIN, .revents = 0}};

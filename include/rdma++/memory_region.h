@@ -21,11 +21,22 @@ namespace rdma {
 class MemoryRegion : public Object<ibv_mr> {
  public:
   MemoryRegion(const ProtectionDomain& pd, std::span<std::byte> bytes, Access access)
-      : Object{enroll(pd, bytes, with_implied(access))}, access_{with_implied(access)} {}
+      : Object{enroll(pd, bytes, with_implied(access))},
+        bytes_{bytes},
+        access_{with_implied(access)} {}
+  /// Memory of another device, such as a GPU, exported as a dma-buf. `bytes` is where the program
+  /// sees it; requests go by these addresses, and nobody here follows them.
+  [[nodiscard]] static MemoryRegion of_dmabuf(const ProtectionDomain& pd, int fd,
+                                              std::uint64_t offset, std::span<std::byte> bytes,
+                                              Access access) {
+    access = with_implied(access);
+    return {enroll_dmabuf(pd, fd, offset, bytes, access), bytes, access};
+  }
   MemoryRegion(MemoryRegion&&) noexcept = default;
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {
     check_idle();
     Object::operator=(std::move(other));
+    bytes_ = other.bytes_;
     access_ = other.access_;
     return *this;
   }
@@ -33,11 +44,9 @@ class MemoryRegion : public Object<ibv_mr> {
 
   [[nodiscard]] std::uint32_t lkey() const noexcept { return raw()->lkey; }
   [[nodiscard]] std::uint32_t rkey() const noexcept { return raw()->rkey; }
-  [[nodiscard]] std::size_t size() const noexcept { return raw()->length; }
+  [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
   [[nodiscard]] Access access() const noexcept { return access_; }
-  [[nodiscard]] std::span<std::byte> bytes() const noexcept {
-    return {static_cast<std::byte*>(raw()->addr), size()};
-  }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return bytes_; }
 
   /// For work requests of this side.
   [[nodiscard]] Slice slice(std::size_t offset, std::size_t length) const {
@@ -52,8 +61,11 @@ class MemoryRegion : public Object<ibv_mr> {
   }
 
  private:
+  MemoryRegion(Shared<ibv_mr> raw, std::span<std::byte> bytes, Access access)
+      : Object{std::move(raw)}, bytes_{bytes}, access_{access} {}
+
   [[nodiscard]] std::uint64_t start() const noexcept {
-    return reinterpret_cast<std::uintptr_t>(raw()->addr);
+    return reinterpret_cast<std::uintptr_t>(bytes_.data());
   }
   void check_idle() const noexcept {
     if constexpr (kChecks) {
@@ -65,6 +77,17 @@ class MemoryRegion : public Object<ibv_mr> {
                                Access access) {
     ibv_mr* const raw = ibv_reg_mr(pd.raw(), bytes.data(), bytes.size(), bits(access));
     if (raw == nullptr) throw refusal(pd, bytes, access, errno);
+    return own(raw, "ibv_dereg_mr", ibv_dereg_mr, pd.share());
+  }
+  static Shared<ibv_mr> enroll_dmabuf(const ProtectionDomain& pd, int fd, std::uint64_t offset,
+                                      std::span<std::byte> bytes, Access access) {
+    ibv_mr* const raw =
+        ibv_reg_dmabuf_mr(pd.raw(), offset, bytes.size(),
+                          reinterpret_cast<std::uintptr_t>(bytes.data()), fd, bits(access));
+    if (raw == nullptr) {
+      throw Error{"ibv_reg_dmabuf_mr", detail::device_of(pd.raw()->context), errno,
+                  concat(bytes.size(), " bytes at ", offset, " of descriptor ", fd)};
+    }
     return own(raw, "ibv_dereg_mr", ibv_dereg_mr, pd.share());
   }
 
@@ -88,6 +111,7 @@ class MemoryRegion : public Object<ibv_mr> {
     return {"ibv_reg_mr", concat(detail::device_of(pd.raw()->context), ", ", range), code, cause};
   }
 
+  std::span<std::byte> bytes_;
   Access access_;
 };
 

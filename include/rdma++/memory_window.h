@@ -36,7 +36,7 @@ class MemoryWindow : public Object<ibv_mw> {
     ibv_mw_bind binding{};
     binding.wr_id = id;
     binding.send_flags = signaled ? IBV_SEND_SIGNALED : 0;
-    binding.bind_info = {region.raw(), address(region) + offset, length,
+    binding.bind_info = {region.raw(), region.slice(offset, 0).addr, length,
                          static_cast<unsigned>(access)};
     return {"ibv_bind_mw", ibv_bind_mw(qp.raw(), raw(), &binding)};
   }
@@ -47,9 +47,6 @@ class MemoryWindow : public Object<ibv_mw> {
   }
 
  private:
-  static std::uint64_t address(const MemoryRegion& region) {
-    return reinterpret_cast<std::uintptr_t>(region.raw()->addr);
-  }
   static Shared<ibv_mw> allocate(const ProtectionDomain& pd, Type type) {
     ibv_mw* const raw = ibv_alloc_mw(pd.raw(), static_cast<ibv_mw_type>(type));
     if (raw == nullptr) {
@@ -68,7 +65,7 @@ inline BindWindow::BindWindow(const MemoryWindow& window, std::uint32_t rkey,
   wr_.bind_mw.mw = window.raw();
   wr_.bind_mw.rkey = rkey;
   wr_.bind_mw.bind_info = {region.raw(),
-                           reinterpret_cast<std::uintptr_t>(region.raw()->addr) + offset, length,
+                           reinterpret_cast<std::uintptr_t>(region.bytes().data()) + offset, length,
                            static_cast<unsigned>(access)};
 }
 

@@ -5,6 +5,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -50,10 +51,12 @@ class SocketAddress {
     result.set_port(port);
     return result;
   }
-  /// Every address of this machine.
-  [[nodiscard]] static SocketAddress any(std::uint16_t port, int family = AF_INET6) {
+  /// Every address of this machine: as IPv6, which takes IPv4 as well, where the kernel has it.
+  [[nodiscard]] static SocketAddress any(std::uint16_t port) {
+    const int probe = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (probe >= 0) close(probe);
     SocketAddress result;
-    result.storage_.ss_family = static_cast<sa_family_t>(family);  // zeros are "any" in both
+    result.storage_.ss_family = probe >= 0 ? AF_INET6 : AF_INET;  // zeros are "any" in both
     result.set_port(port);
     return result;
   }

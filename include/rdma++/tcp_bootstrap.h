@@ -116,6 +116,17 @@ class TcpBootstrap {
   TcpBootstrap(int fd, std::string peer, Timeout timeout)
       : fd_{fd}, peer_{std::move(peer)}, timeout_{timeout} {}
 
+  /// 0 or an errno value.
+  [[nodiscard]] int connect_to(const SocketAddress& to, Deadline until) const {
+    if (::connect(fd_, to.raw(), to.size()) == 0) return 0;
+    if (errno != EINPROGRESS) return errno;
+    pollfd waiting{.fd = fd_, .events = POLLOUT, .revents = 0};
+    if (poll(&waiting, 1, until.poll_timeout()) == 0) return ETIMEDOUT;
+    int code = 0;
+    socklen_t size = sizeof code;
+    getsockopt(fd_, SOL_SOCKET, SO_ERROR, &code, &size);
+    return code;
+  }
   /// After a call that failed: returns when it is worth trying again.
   void wait(const char* call, short events, Deadline until) const {
     if (errno == EINTR) return;
@@ -133,12 +144,13 @@ class TcpBootstrap {
 class TcpListener {
  public:
   /// Of 0: any free port. On every address, IPv4 and IPv6.
-  explicit TcpListener(std::uint16_t port) : fd_{socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0)} {
+  explicit TcpListener(std::uint16_t port) {
+    const SocketAddress at = SocketAddress::any(port);
+    fd_ = socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd_ < 0) throw Error{"socket", "", errno};
     const int on = 1, off = 0;
     setsockopt(fd_, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     setsockopt(fd_, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
-    const SocketAddress at = SocketAddress::any(port);
     if (bind(fd_, at.raw(), at.size()) != 0 || listen(fd_, 64) != 0) {
       const int code = errno;
       close(fd_);
@@ -180,11 +192,12 @@ inline TcpBootstrap TcpBootstrap::connect(const std::string& host, std::uint16_t
   const Deadline until = timeout;
   const SocketAddress to = SocketAddress::of(host, port);
   while (true) {
-    TcpBootstrap result{socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0), to.to_string(),
-                        timeout};
+    TcpBootstrap result{socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
+                        to.to_string(), timeout};
     if (result.fd_ < 0) throw Error{"socket", "", errno};
-    if (::connect(result.fd_, to.raw(), to.size()) == 0) return result;
-    if (errno != ECONNREFUSED && errno != EINTR) throw Error{"connect", result.peer_, errno};
+    const int code = result.connect_to(to, until);
+    if (code == 0) return result;
+    if (code != ECONNREFUSED) throw Error{"connect", result.peer_, code};
     if (until.passed()) throw TimedOut{"connect", result.peer_, "nobody listens there"};
     std::this_thread::sleep_for(kRetryPause);  // no event tells when somebody begins to listen
   }
