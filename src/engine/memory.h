@@ -110,6 +110,13 @@ class KeyTable {
   /// Nothing has the same upper 24 bits, and they are not all 0.
   [[nodiscard]] bool is_free(Key key) const;
   [[nodiscard]] std::size_t size() const { return used_; }
+  /// `f` may change what an entry says, but not its key.
+  template <typename F>
+  void for_each(F f) {
+    for (MemoryRegion& r : slots_) {
+      if (r.key != Key{}) f(r);
+    }
+  }
 
  private:
   [[nodiscard]] static std::uint32_t prefix(Key key) { return key.value() >> 8; }

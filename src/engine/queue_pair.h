@@ -79,6 +79,7 @@ struct QueuePair {
   Requester requester;
   Completer completer;
   Responder responder;
+  bool has_bound = false;  // a type 2 window, ever
 
   // The RNIC's bookkeeping.
   Doorbell doorbell;

@@ -453,6 +453,7 @@ Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
   for (auto& [group, members] : multicast_) std::erase(members, &qp);
   std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });
   std::erase_if(services_.events, [&](const Event& e) { return e.qp == &qp; });
+  unbind_windows_of(keys_, qp);
   qps_.erase(qp.qpn);
   return Ok{};
 }

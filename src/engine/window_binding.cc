@@ -27,7 +27,14 @@ void unbind(KeyTable& keys, MemoryRegion& window) {
   window.parent = Key{};
 }
 
-CompletionStatus bind_window(Services& services, const QueuePair& qp, const WindowBinding& b) {
+void unbind_windows_of(KeyTable& keys, const QueuePair& qp) {
+  if (!qp.has_bound) return;  // most never do, and need not look at every key
+  keys.for_each([&](MemoryRegion& r) {
+    if (r.type == MemoryRegion::Type::window_2 && r.bound && r.owner == qp.qpn) unbind(keys, r);
+  });
+}
+
+CompletionStatus bind_window(Services& services, QueuePair& qp, const WindowBinding& b) {
   constexpr auto kRefused = CompletionStatus::window_bind_error;
   MemoryRegion* window = services.keys.find_window(b.window);
   if (window == nullptr || window->type == MemoryRegion::Type::region || window->pd != qp.pd) {
@@ -67,6 +74,7 @@ CompletionStatus bind_window(Services& services, const QueuePair& qp, const Wind
   bound.key = b.new_key;
   services.keys.erase(window->key);
   services.keys.insert(bound);
+  qp.has_bound = qp.has_bound || type_2;
   return CompletionStatus::success;
 }
 

@@ -7,7 +7,7 @@
 namespace verbena::engine {
 
 /// A bind request of this queue pair. MW_BIND_ERR, or success.
-[[nodiscard]] CompletionStatus bind_window(Services& services, const QueuePair& qp,
+[[nodiscard]] CompletionStatus bind_window(Services& services, QueuePair& qp,
                                            const WindowBinding& binding);
 
 /// A local invalidate. Only type 2 windows can be.
@@ -18,5 +18,9 @@ namespace verbena::engine {
 
 /// Takes a window off its region, if it is bound.
 void unbind(KeyTable& keys, MemoryRegion& window);
+
+/// The queue pair goes, and with it what its type 2 windows grant (IBA 10.6.7.2): its number may
+/// soon be another's.
+void unbind_windows_of(KeyTable& keys, const QueuePair& qp);
 
 }  // namespace verbena::engine

@@ -363,6 +363,26 @@ TEST_F(WindowTest, KeyOfAnotherWindowIsRefused) {
   EXPECT_EQ(bind(Key{window.value() ^ 0x100}), CompletionStatus::window_bind_error);
 }
 
+TEST_F(WindowTest, GoesWithTheQueuePairThatBoundIt) {
+  const Key key{window.value() ^ 1};
+  ASSERT_EQ(bind(key), CompletionStatus::success);
+  p.c.b.node->destroy(*p.c.b.qp);
+  // Nothing is bound any more: not for a queue pair that draws the same number, either.
+  auto& rnic = p.c.b.node->rnic();
+  EXPECT_TRUE(rnic.deregister_memory(p.region_b.key).ok());
+  EXPECT_TRUE(rnic.dealloc_window(key).ok());
+}
+
+TEST_F(WindowTest, OfAnotherQueuePairStays) {
+  const Key key{window.value() ^ 1};
+  ASSERT_EQ(bind(key), CompletionStatus::success);
+  auto& rnic = p.c.b.node->rnic();
+  const engine::QpInit init{
+      .pd = p.c.b.pd, .send_cq = p.c.b.qp->send_cq, .receive_cq = p.c.b.qp->receive_cq};
+  p.c.b.node->destroy(*rnic.create_qp(init).value());
+  EXPECT_EQ(write_through(key, 4096), CompletionStatus::success);
+}
+
 TEST(Bind, OfAType1WindowIsMovedAndTakenOff) {
   Pair p{{}};
   auto& rnic = p.c.b.node->rnic();
