@@ -21,8 +21,12 @@ class Ring {
   [[nodiscard]] T& back() { return (*this)[size_ - 1]; }
   [[nodiscard]] const T& back() const { return (*this)[size_ - 1]; }
 
-  void push_back(T value) {
+  /// The next push_back() needs no memory.
+  void make_room() {
     if (size_ == slots_.size()) grow();
+  }
+  void push_back(T value) {
+    make_room();
     slots_[place(size_)] = std::move(value);
     ++size_;
   }

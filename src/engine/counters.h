@@ -29,6 +29,8 @@ struct Counters {
   std::uint64_t drop_no_receive = 0;  // UC, UD: nothing was posted
   std::uint64_t drop_too_long = 0;    // UD: longer than the receive
   std::uint64_t drop_response = 0;    // a response to nothing that is outstanding
+  std::uint64_t drop_no_memory = 0;   // the peer will send it again
+  std::uint64_t lost_events = 0;      // asynchronous ones, for want of memory
   std::uint64_t cq_overruns = 0;
   std::uint64_t rcvd_cnps = 0;
   std::uint64_t sent_cnps = 0;

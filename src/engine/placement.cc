@@ -31,7 +31,7 @@ bool take_receive(Services& services, QueuePair& qp) {
   queue.take(receive);
   if (srq != nullptr && queue.size() < srq->limit) {
     srq->limit = 0;  // one event per setting (IBA 10.2.9.3)
-    services.events.push_back({.kind = EventKind::srq_limit_reached, .srq = srq});
+    services.tell({.kind = EventKind::srq_limit_reached, .srq = srq});
   }
   return true;
 }

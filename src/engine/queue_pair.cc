@@ -34,12 +34,12 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
     case CompletionQueue::Pushed::quietly:
       return;
     case CompletionQueue::Pushed::raise_event:
-      services.notifications.push_back(&cq);
+      services.notify(cq);
       return;
     case CompletionQueue::Pushed::overrun:
       // IBA 11.6.3.1.2: the queue is in error, and everybody who completes into it.
       ++services.counters.cq_overruns;
-      if (cq.fail()) services.events.push_back({.kind = EventKind::cq_error, .cq = &cq});
+      if (cq.fail()) services.tell({.kind = EventKind::cq_error, .cq = &cq});
       enter_error(services, qp, EventKind::qp_fatal);
       return;
   }
@@ -74,12 +74,12 @@ void fail_send(Services& services, QueuePair& qp, CompletionStatus status) {
 
 void enter_error(Services& services, QueuePair& qp, std::optional<EventKind> why) {
   if (qp.state.exchange(QpState::error) == QpState::error) return;
-  if (why) services.events.push_back({.kind = *why, .qp = &qp});
+  if (why) services.tell({.kind = *why, .qp = &qp});
   stop(qp);
   flush(services, qp);
   // IBA 11.6.3.1.4: receives that a shared queue handed out are through.
   if (qp.srq != nullptr) {
-    services.events.push_back({.kind = EventKind::last_wqe_reached, .qp = &qp});
+    services.tell({.kind = EventKind::last_wqe_reached, .qp = &qp});
   }
 }
 

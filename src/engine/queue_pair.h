@@ -28,6 +28,7 @@
 #include "engine/send_queue.h"
 #include "engine/services.h"
 #include "engine/shared_receive_queue.h"
+#include "engine/timer_queue.h"
 
 namespace verbena::engine {
 
@@ -85,7 +86,7 @@ struct QueuePair {
   Doorbell doorbell;
   bool runnable = false;  // in the RunQueue
   QueuePair* next_runnable = nullptr;
-  Instant timer_set = kNever;  // the earliest entry in the RNIC's timer queue
+  std::size_t timer_place = TimerQueue::kNowhere;  // in the TimerQueue
 
   [[nodiscard]] packet::Service service() const {
     switch (type) {

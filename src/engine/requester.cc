@@ -1,6 +1,7 @@
 #include "engine/requester.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/queue_pair.h"
 #include "engine/window_binding.h"
@@ -112,6 +113,15 @@ Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const Send
   return Step::sent;
 }
 
+/// For one request more that is answered. False: there is no memory.
+bool make_room(Requester& r) try {
+  r.answered.make_room();
+  if (r.asked.size() == r.asked.capacity()) r.asked.reserve(2 * r.asked.size() + 1);
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
+
 /// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:
 /// nothing acknowledges a response, so what is asked for is what may fill our receive buffer.
 Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
@@ -160,6 +170,7 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
       return fault(qp, CompletionStatus::local_protection_error);
     }
   }
+  if (!make_room(r)) return Step::sink_full;  // as good as: it is tried again
   const Step step = emit(services, qp, sink, wqe, p, 0, payload);
   if (step != Step::sent) return step;
   r.answered.push_back(r.psn + (piece - 1));

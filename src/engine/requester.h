@@ -31,6 +31,7 @@ struct Requester {
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
 };
 
+/// sink_full: or there is no memory; in either case later there may be.
 enum class Sent : std::uint8_t { all, more, sink_full };
 
 /// Sends what the window lets, at most `budget` packets.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 
 #include "engine/placement.h"
 #include "engine/queue_pair.h"
@@ -217,6 +218,14 @@ bool choose_srq(const Services& services, QueuePair& qp, const Packet& p) {
   return true;
 }
 
+/// Of the receive that a request may take.
+std::uint32_t max_receive_sge(const Services& services, const QueuePair& qp, const Packet& p) {
+  if (qp.srq != nullptr) return qp.srq->queue.max_sge();
+  if (qp.type != QpType::xrc_receive) return qp.rq.max_sge();
+  const auto named = services.srqs.find(p.xrceth.xrcsrq);
+  return named != services.srqs.end() ? named->second->queue.max_sge() : 0;
+}
+
 /// READ, atomics, FLUSH, ATOMIC_WRITE: each is answered by a response.
 void execute_answered(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;
@@ -293,6 +302,16 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
 }
 
 }  // namespace
+
+bool make_room(const Services& services, QueuePair& qp, const Packet& p) try {
+  Responder& r = qp.responder;
+  if (is_answered(p.info().kind)) r.responses.make_room();
+  if (is_atomic(p.info().kind)) r.atomics.make_room();
+  if (takes_receive(p)) r.receive.sges.reserve(max_receive_sge(services, qp, p));
+  return true;
+} catch (const std::bad_alloc&) {
+  return false;
+}
 
 void handle_request(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;

@@ -66,6 +66,10 @@ struct Responder {
   Ring<SavedAtomic> atomics{};  // the newest max_dest_rd_atomic
 };
 
+/// What serving this request may need. False: there is no memory, and it can't be taken.
+[[nodiscard]] bool make_room(const Services& services, QueuePair& qp,
+                             const packet::Packet& request);
+
 /// A request to an RC or XRC queue pair.
 void handle_request(Services& services, QueuePair& qp, const packet::Packet& p);
 

@@ -50,7 +50,9 @@ Rnic::Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy)
                 .notifications = {},
                 .events = {},
                 .segments = {}},
-      entropy_{entropy} {}
+      entropy_{entropy} {
+  services_.segments.reserve(Limits::kMaxSge);
+}
 
 Rnic::~Rnic() = default;
 
@@ -232,6 +234,7 @@ Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) try {
   if (init.xrc_cq != nullptr && !xrc_domains_.contains(static_cast<std::uint32_t>(init.xrcd))) {
     return Error{EINVAL, "no such XRC domain"};
   }
+  make_room_for_queues();
   std::uint32_t number = entropy_.next() & Qpn::kMask;
   while (number == 0 || srqs_.contains(number)) number = entropy_.next() & Qpn::kMask;
   SharedReceiveQueue* const srq =
@@ -347,6 +350,7 @@ Result<QueuePair*> Rnic::create_qp(const QpInit& init) try {
   }
   auto qpn = new_qpn();
   if (!qpn) return qpn.error();
+  make_room_for_queues();
 
   QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));
   ++users_of_domain(qp);
@@ -413,9 +417,22 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) try
 
 /// What a change of state tells others of must not fail half-way.
 void Rnic::make_room_for_state_change() {
-  make_room(services_.events, 4);         // both completion queues overrun, last WQE, drained
-  make_room(services_.notifications, 2);  // of both
-  make_room(timers_.entries(), 1);
+  make_room(services_.events, 4);  // both completion queues overrun, last WQE, drained
+}
+
+/// Before another queue pair or shared receive queue is made: what the data path then tells of all
+/// of them at once finds room.
+void Rnic::make_room_for_queues() {
+  const std::size_t pairs = qps_.size() + 1;
+  const std::size_t shared = srqs_.size() + 1;
+  const std::size_t completion_queues = 2 * pairs + shared;
+  const auto reserve = [](auto& v, std::size_t n) {
+    if (v.capacity() < n) v.reserve(std::max(2 * v.capacity(), n));
+  };
+  // Of a queue pair: established, an error, last WQE, drained. Of the others one each.
+  reserve(services_.events, 4 * pairs + shared + completion_queues);
+  reserve(services_.notifications, completion_queues);
+  timers_.make_room_for(pairs);
 }
 
 void Rnic::finish_draining(QueuePair& qp) {
@@ -424,7 +441,7 @@ void Rnic::finish_draining(QueuePair& qp) {
     return;
   }
   qp.attributes.notify_drained = false;
-  services_.events.push_back({.kind = EventKind::sq_drained, .qp = &qp});
+  services_.tell({.kind = EventKind::sq_drained, .qp = &qp});
 }
 
 void Rnic::reset(QueuePair& qp) {
@@ -446,6 +463,7 @@ Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
   if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
   ring_doorbells();  // it may hang there
   runnable_.remove(qp);
+  timers_.remove(qp);
   --users_of_domain(qp);
   if (qp.send_cq != nullptr) --qp.send_cq->users;
   if (qp.receive_cq != nullptr) --qp.receive_cq->users;
@@ -579,6 +597,10 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     ++counters.drop_source;
     return;
   }
+  if (info.is_request() && !make_room(services_, qp, p)) {
+    ++counters.drop_no_memory;
+    return;
+  }
   ++counters.rcvd_pkts;
   constexpr std::uint8_t kCongestionExperienced = 3;  // RFC 3168
   if (!cnp && qp.type != QpType::ud && (datagram.traffic_class & 3) == kCongestionExperienced) {
@@ -592,7 +614,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   } else {
     if (state == QpState::rtr && qp.type != QpType::ud &&
         !std::exchange(qp.responder.heard, true)) {
-      services_.events.push_back({.kind = EventKind::communication_established, .qp = &qp});
+      services_.tell({.kind = EventKind::communication_established, .qp = &qp});
     }
     if (qp.type == QpType::ud) {
       handle_datagram(services_, qp, datagram, p);
@@ -626,27 +648,22 @@ void Rnic::schedule(QueuePair& qp) { runnable_.push(qp); }
 
 void Rnic::set_timer(QueuePair& qp) {
   const Instant when = engine::next_deadline(qp);
-  if (when >= qp.timer_set) return;  // the entry that is there comes first and looks again
-  qp.timer_set = when;
-  timers_.push({when, qp.qpn});
+  if (when >= timers_.of(qp)) return;  // what is set comes first and looks again
+  timers_.set(qp, when);
 }
 
 void Rnic::expire_timers(Instant now) {
-  while (!timers_.empty() && timers_.top().when <= now) {
-    const Timer timer = timers_.top();
-    timers_.pop();
-    QueuePair* qp = qps_.find(timer.qpn);
-    if (qp == nullptr || qp->timer_set != timer.when) continue;
-    qp->timer_set = kNever;
-    if (engine::next_deadline(*qp) <= now) {
-      expire(services_, *qp, now);
-      schedule(*qp);
+  while (timers_.first() <= now) {
+    QueuePair& qp = timers_.pop();
+    if (engine::next_deadline(qp) <= now) {
+      expire(services_, qp, now);
+      schedule(qp);
     }
-    set_timer(*qp);
+    set_timer(qp);
   }
 }
 
-Instant Rnic::next_deadline() const { return timers_.empty() ? kNever : timers_.top().when; }
+Instant Rnic::next_deadline() const { return timers_.first(); }
 
 bool Rnic::work(packet::FrameSink& sink, Instant now) {
   ring_doorbells();

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <queue>
 #include <unordered_map>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "engine/queue_pair.h"
 #include "engine/run_queue.h"
 #include "engine/shared_receive_queue.h"
+#include "engine/timer_queue.h"
 #include "packet/frame.h"
 #include "packet/packet.h"
 
@@ -99,9 +99,12 @@ class Rnic {
 
   // The data path of the wire.
 
+  // Without memory a frame is dropped and counted, or leaves later: nothing here throws, and
+  // nothing is done by halves.
+
   void receive(const packet::Datagram& datagram, Instant now);
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
-  /// has_work(). False: the sink was full.
+  /// has_work(). False: the sink was full, or there is no memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
   /// There is more for work() to do at once.
   [[nodiscard]] bool has_work() const { return !runnable_.empty() || has_doorbells(); }
@@ -115,15 +118,6 @@ class Rnic {
   [[nodiscard]] const Counters& counters() const { return services_.counters; }
 
  private:
-  struct Timer {
-    Instant when;
-    Qpn qpn;
-    friend bool operator>(const Timer& a, const Timer& b) { return a.when > b.when; }
-  };
-  struct Timers : std::priority_queue<Timer, std::vector<Timer>, std::greater<>> {
-    [[nodiscard]] std::vector<Timer>& entries() { return c; }
-  };
-
   [[nodiscard]] Status check_domains(const QpInit& init) const;
   [[nodiscard]] unsigned& users_of_domain(const QueuePair& qp);
   [[nodiscard]] Result<Qpn> new_qpn();
@@ -138,6 +132,7 @@ class Rnic {
   void reset(QueuePair& qp);
   void set_timer(QueuePair& qp);
   void make_room_for_state_change();
+  void make_room_for_queues();
 
   std::uint32_t slot_;
   KeyTable keys_;
@@ -152,7 +147,7 @@ class Rnic {
   QpTable qps_;
   std::map<IpAddress, std::vector<QueuePair*>> multicast_;
   RunQueue runnable_;
-  Timers timers_;
+  TimerQueue timers_;
 };
 
 }  // namespace verbena::engine

@@ -20,9 +20,14 @@ struct Services {
   Dma& dma;
   const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
   Counters counters;
-  std::vector<CompletionQueue*> notifications;
+  std::vector<CompletionQueue*> notifications;  // each once
   std::vector<Event> events;
-  std::vector<Segment> segments;  // scratch of resolve()
+  std::vector<Segment> segments;  // scratch of resolve(); has room for every gather list
+
+  // Both have their room since the queues were made (see Rnic::make_room_for_queues).
+  void notify(CompletionQueue& cq);
+  /// One that finds no room because nobody takes events off, and no memory either, is counted.
+  void tell(const Event& event);
 };
 
 /// The address ranges of bytes [offset, offset + length) of a gather list. False: a key is

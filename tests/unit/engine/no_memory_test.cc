@@ -178,7 +178,7 @@ const Call kCalls[] = {
      [](Fixture& f) {
        return f.rnic.attach_multicast(f.ud(), IpAddress::v4({239, 1, 1, 1}));
      }},
-    {"RESET to INIT", nothing, [](Fixture& f) { return f.to_init(); }},
+    {"RESET to INIT", nothing, [](Fixture& f) { return f.to_init(); }, false},
     {"INIT to RTR", [](Fixture& f) { ASSERT_TRUE(f.to_init().ok()); },
      [](Fixture& f) { return f.to_rtr(); }, false},
     {"RTR to RTS", [](Fixture& f) { ASSERT_TRUE(f.to_init().ok() && f.to_rtr().ok()); },
