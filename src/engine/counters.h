@@ -34,6 +34,8 @@ struct Counters {
   std::uint64_t cq_overruns = 0;
   std::uint64_t rcvd_cnps = 0;
   std::uint64_t sent_cnps = 0;
+  std::uint64_t sent_marks = 0;  // see Pace
+  std::uint64_t rcvd_marks = 0;
   std::uint64_t timeouts = 0;
   std::uint64_t early_retransmits = 0;
 };

@@ -15,7 +15,7 @@ using packet::Kind;
 
 /// May the next packet of the request leave?
 bool window_open(const QueuePair& qp, const SendWqe& wqe) {
-  if (!qp.reliable()) return true;  // nothing comes back that could open a window
+  if (!qp.reliable()) return qp.requester.pace.fits(packet_cost(qp, wqe));
   return qp.completer.window.fits(packet_cost(qp, wqe));
 }
 
@@ -122,6 +122,23 @@ bool make_room(Requester& r) try {
   return false;
 }
 
+/// Behind a packet of a service that isn't acknowledged. Without room in the sink, the next packet
+/// tries again.
+void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
+               const packet::Packet& behind, Instant now) {
+  packet::Packet p;
+  p.bth.opcode = packet::Opcode::mark;
+  p.bth.destination = behind.bth.destination;
+  p.bth.psn = behind.bth.psn;
+  p.deth = {behind.deth.qkey, qp.qpn};
+  const auto out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, 0));
+  if (out.empty()) return;
+  packet::encode_headers(p, out);
+  sink.commit();
+  ++services.counters.sent_marks;
+  qp.requester.pace.mark_sent(p.bth.psn, now);
+}
+
 /// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:
 /// nothing acknowledges a response, so what is asked for is what may fill our receive buffer.
 Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
@@ -209,9 +226,16 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   const Step step = emit(services, qp, sink, wqe, p, offset, length);
   if (step != Step::sent) return step;
   r.since_ack_request = p.bth.ack_request ? 0 : r.since_ack_request + cost;
-  if (qp.reliable()) note_sent(qp, wqe, 1, now);
+  if (qp.reliable()) {
+    note_sent(qp, wqe, 1, now);
+    advance(qp, wqe, 1);
+    return Step::sent;
+  }
+  // Members of a group would all answer.
+  const bool one_receiver = !flow_of(qp, wqe).destination.is_multicast();
+  if (one_receiver && r.pace.sent(cost, now)) send_mark(services, qp, sink, wqe, p, now);
   advance(qp, wqe, 1);
-  if (!qp.reliable()) note_gone(services, qp);
+  note_gone(services, qp);
   return Step::sent;
 }
 

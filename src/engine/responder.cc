@@ -6,6 +6,7 @@
 
 #include "engine/placement.h"
 #include "engine/queue_pair.h"
+#include "engine/unreliable.h"
 #include "engine/window_binding.h"
 
 namespace verbena::engine {
@@ -440,6 +441,7 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
     if (!send_notice(services, qp, sink)) return Sent::sink_full;
     r.congested = false;
   }
+  if (!transmit_reached_marks(services, qp, sink)) return Sent::sink_full;
   for (unsigned sent = 0; !r.responses.empty(); ++sent) {
     if (sent == budget) return Sent::more;
     Response& response = r.responses.front();

@@ -43,6 +43,13 @@ struct SavedAtomic {
   std::uint64_t original = 0;
 };
 
+/// A mark that was reached: who is told.
+struct ReachedMark {
+  packet::Flow flow{};
+  Qpn qpn{};
+  Psn psn{};
+};
+
 struct Responder {
   Psn expected{};
   std::uint32_t msn = 0;
@@ -59,6 +66,8 @@ struct Responder {
   // What is to be sent: responses in order, then the answer to everything up to now.
   Ring<Response> responses{};
   std::optional<packet::Syndrome> answer{};
+
+  Ring<ReachedMark> marks{};  // UC, UD: to be answered
 
   bool congested = false;  // a packet came marked: tell the sender
   Instant next_notice{};   // not before then

@@ -399,6 +399,7 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) try
       if (from != QpState::rtr) break;  // back from SQD or SQE
       qp.requester.psn = qp.requester.end = qp.completer.unacked = qp.attributes.sq_psn;
       qp.completer.window = Window{qp.attributes.path_mtu};
+      qp.requester.pace = {};
       qp.completer.early_patience = qp.completer.round_trip.patience();
       qp.completer.retries_left = qp.attributes.retry_count;
       qp.completer.rnr_retries_left = qp.attributes.rnr_retry;
@@ -577,7 +578,8 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   const packet::OpcodeInfo& info = p.info();
   // C9-7 ff.: service, partition, state and source, before anything else looks at it.
   const bool cnp = info.kind == packet::Kind::cnp;
-  if (!cnp && info.service != qp.service()) {
+  const bool beside = cnp || (info.is_mark() && !qp.reliable());
+  if (!beside && info.service != qp.service()) {
     ++counters.drop_service;
     return;
   }
@@ -586,8 +588,9 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     return;
   }
   const QpState state = qp.state.load(std::memory_order_relaxed);
-  const bool wanted = info.is_request() ? takes_requests(state) && qp.type != QpType::xrc_send
-                                        : takes_responses(state);
+  const bool wanted = info.is_request() || info.kind == packet::Kind::mark
+                          ? takes_requests(state) && qp.type != QpType::xrc_send
+                          : takes_responses(state);
   if (!wanted) {
     ++counters.drop_state;
     return;
@@ -609,6 +612,10 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   if (cnp) {
     ++counters.rcvd_cnps;
     slow_down(qp);
+  } else if (info.kind == packet::Kind::mark) {
+    handle_mark(services_, qp, datagram, p);
+  } else if (info.kind == packet::Kind::mark_reached) {
+    if (!qp.requester.pace.reached(p.bth.psn)) ++counters.drop_response;
   } else if (info.is_response()) {
     handle_response(services_, qp, p, now);
   } else {

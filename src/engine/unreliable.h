@@ -1,6 +1,6 @@
 #pragma once
 
-// Responders that answer nothing: unreliable connections (IBA 9.8.2) and datagrams (9.8.3).
+// Responders that acknowledge nothing: unreliable connections (IBA 9.8.2) and datagrams (9.8.3).
 
 #include "engine/queue_pair.h"
 #include "packet/frame.h"
@@ -15,5 +15,13 @@ void handle_unreliable(Services& services, QueuePair& qp, const packet::Packet& 
 /// A datagram for a UD queue pair.
 void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& datagram,
                      const packet::Packet& p);
+
+/// A peer wants to know when we have taken what came before this; see Pace.
+void handle_mark(Services& services, QueuePair& qp, const packet::Datagram& datagram,
+                 const packet::Packet& p);
+
+/// False: the sink was full.
+[[nodiscard]] bool transmit_reached_marks(Services& services, QueuePair& qp,
+                                          packet::FrameSink& sink);
 
 }  // namespace verbena::engine

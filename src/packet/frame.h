@@ -16,7 +16,7 @@ inline constexpr std::uint16_t kRocePort = 4791;
 struct Flow {
   IpAddress source;
   IpAddress destination;
-  std::uint16_t source_port = 0;
+  std::uint16_t source_port = 0;  // 0: any that frames from `source` leave from
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;  // 0: the route's default
 

@@ -92,10 +92,14 @@ enum class Opcode : std::uint8_t {
   xrc_send_only_inv = 0xb7,
   xrc_flush = 0xbc,
   xrc_atomic_write = 0xbd,
+
+  // Of the manufacturer's range, ours: other peers drop them.
+  mark = 0xc0,
+  mark_reached = 0xc1,
 };
 
 /// The upper three bits of an opcode.
-enum class Service : std::uint8_t { rc, uc, rd, ud, cnp, xrc };
+enum class Service : std::uint8_t { rc, uc, rd, ud, cnp, xrc, own };
 
 /// The operation that a packet is part of.
 enum class Kind : std::uint8_t {
@@ -111,6 +115,8 @@ enum class Kind : std::uint8_t {
   flush,         // answered by an empty READ response
   atomic_write,  // 8 bytes of payload; answered by an empty READ response
   cnp,           // congestion notification: neither request nor response, and BECN set
+  mark,          // UC, UD: "say when you have taken what came before"; the DETH says who asks
+  mark_reached,  // the answer, with the mark's PSN
 };
 
 /// Where in its message a packet stands; an "only" packet both begins and ends one.
@@ -185,6 +191,10 @@ struct OpcodeInfo : Extensions {
   [[nodiscard]] constexpr bool is_response() const {
     return kind == Kind::read_response || kind == Kind::acknowledge ||
            kind == Kind::atomic_acknowledge;
+  }
+  /// Between two of us about the flow of packets, beside every service.
+  [[nodiscard]] constexpr bool is_mark() const {
+    return kind == Kind::mark || kind == Kind::mark_reached;
   }
   [[nodiscard]] constexpr Part part() const { return {first, last}; }
   [[nodiscard]] constexpr Trailer trailer() const {
@@ -269,6 +279,9 @@ inline constexpr Row kRows[] = {
 
     {cnp, "CNP", K::cnp, kOnly, kReserved},
 
+    {mark, "MARK", K::mark, kOnly, kDeth},
+    {mark_reached, "MARK reached", K::mark_reached, kOnly, {}},
+
     {xrc_send_first, "XRC SEND first", K::send, kFirst, kXrceth},
     {xrc_send_middle, "XRC SEND middle", K::send, kMiddle, kXrceth},
     {xrc_send_last, "XRC SEND last", K::send, kLast, kXrceth},
@@ -344,8 +357,8 @@ class OpcodeIndex {
 
  private:
   static constexpr std::uint8_t kNoOpcode = 0xff;  // manufacturer's, never in the table
-  static constexpr std::size_t kServices = static_cast<std::size_t>(Service::xrc) + 1;
-  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::cnp) + 1;
+  static constexpr std::size_t kServices = static_cast<std::size_t>(Service::own) + 1;
+  static constexpr std::size_t kKinds = static_cast<std::size_t>(Kind::mark_reached) + 1;
   static constexpr std::size_t kParts = 4;
   static constexpr std::size_t kTrailers = static_cast<std::size_t>(Trailer::invalidate) + 1;
 

@@ -56,6 +56,7 @@ Status SendSockets::grow(Pool& pool) {
 SendSocket* SendSockets::find(const IpAddress& address, std::uint16_t port) {
   Pool* pool = pool_of(address);
   if (pool == nullptr) return nullptr;
+  if (port == 0) return pool->sockets.empty() ? nullptr : pool->sockets.front().get();
   const auto it = pool->by_port.find(port);
   return it == pool->by_port.end() ? nullptr : it->second;
 }

@@ -31,7 +31,8 @@ class SendSockets {
 
   void add_address(const LocalAddress& local);
   [[nodiscard]] Result<std::uint16_t> port_for(const IpAddress& address, Qpn qpn);
-  /// nullptr: not a port that port_for() gave. Stays valid as long as this object.
+  /// nullptr: not a port that port_for() gave; 0 is any of those. Stays valid as long as this
+  /// object.
   [[nodiscard]] SendSocket* find(const IpAddress& address, std::uint16_t port);
   void close();
 

@@ -120,6 +120,7 @@ void Transmitter::commit() {
                         .destination_qpn = qpn,
                         .offset = head_,
                         .segment = bytes});
+    batches_.back().flow.source_port = socket->port;
   }
   Batch& batch = batches_.back();
   seal(batch, head_, bytes, batch.frames);

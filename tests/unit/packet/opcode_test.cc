@@ -39,7 +39,9 @@ bool in_the_spec(unsigned v) {
       return operation == 4 || operation == 5;
     case 4:  // CNP
       return operation == 1;
-    default:  // RD (never on RoCE), reserved, manufacturers'
+    case 6:  // manufacturers': ours
+      return operation <= 1;
+    default:  // RD (never on RoCE), reserved
       return false;
   }
 }
@@ -48,7 +50,7 @@ TEST(OpcodeTable, KnowsWhatTheSpecLists) {
   for (unsigned v = 0; v < 256; ++v) {
     EXPECT_EQ(info_of(opcode(v)).known(), in_the_spec(v)) << std::hex << v;
   }
-  EXPECT_EQ(known_opcodes().size(), 25u + 12u + 2u + 1u + 25u);
+  EXPECT_EQ(known_opcodes().size(), 25u + 12u + 2u + 1u + 25u + 2u);
 }
 
 TEST(OpcodeTable, RowsAreDistinct) {
@@ -62,7 +64,8 @@ TEST(OpcodeTable, RowsAreDistinct) {
 }
 
 TEST(OpcodeTable, ServiceIsTheUpperThreeBits) {
-  constexpr std::array<std::string_view, 6> kNames{"RC ", "UC ", "RD ", "UD ", "CNP", "XRC "};
+  constexpr std::array<std::string_view, 7> kNames{"RC ", "UC ",  "RD ", "UD ",
+                                                   "CNP", "XRC ", "MARK"};
   for (const Opcode op : known_opcodes()) {
     const auto bits = static_cast<std::size_t>(op) >> 5;
     EXPECT_EQ(static_cast<std::size_t>(info_of(op).service), bits) << info_of(op).name;
@@ -84,7 +87,7 @@ TEST(OpcodeTable, HeadersFollowTheKind) {
     EXPECT_EQ(info.atomic_eth, atomic) << info.name;
     EXPECT_EQ(info.atomic_ack_eth, info.kind == Kind::atomic_acknowledge) << info.name;
     EXPECT_EQ(info.feth, info.kind == Kind::flush) << info.name;
-    EXPECT_EQ(info.deth, info.service == Service::ud) << info.name;
+    EXPECT_EQ(info.deth, info.service == Service::ud || info.kind == Kind::mark) << info.name;
     EXPECT_EQ(info.xrceth, info.service == Service::xrc && info.is_request()) << info.name;
     EXPECT_EQ(info.reserved, info.kind == Kind::cnp) << info.name;
     EXPECT_EQ(info.immediate, info.name.ends_with("with immediate")) << info.name;
@@ -115,14 +118,15 @@ TEST(OpcodeTable, ServicesAgree) {
   }
 }
 
-TEST(OpcodeTable, EveryPacketIsARequestOrAResponseOrACnp) {
+TEST(OpcodeTable, EveryPacketIsARequestOrAResponseOrBesideThem) {
   std::size_t requests = 0;
   std::size_t responses = 0;
   for (const Opcode op : known_opcodes()) {
     const OpcodeInfo& info = info_of(op);
     requests += info.is_request() ? 1u : 0u;
     responses += info.is_response() ? 1u : 0u;
-    EXPECT_EQ(info.is_request() + info.is_response() + (info.kind == Kind::cnp), 1) << info.name;
+    const bool cnp = info.kind == Kind::cnp;
+    EXPECT_EQ(info.is_request() + info.is_response() + cnp + info.is_mark(), 1) << info.name;
   }
   EXPECT_EQ(requests, 19u + 12u + 2u + 19u);
   EXPECT_EQ(responses, 6u + 6u);
@@ -188,8 +192,8 @@ TEST(OpcodeFor, TrailersShowInTheLastPacketOnly) {
 /// All combinations: those of the table, those before a trailer, nothing else.
 TEST(OpcodeFor, GivesNothingThatTheServiceLacks) {
   std::size_t found = 0;
-  for (unsigned s = 0; s <= static_cast<unsigned>(Service::xrc); ++s) {
-    for (unsigned k = 0; k <= static_cast<unsigned>(Kind::cnp); ++k) {
+  for (unsigned s = 0; s <= static_cast<unsigned>(Service::own); ++s) {
+    for (unsigned k = 0; k <= static_cast<unsigned>(Kind::mark_reached); ++k) {
       for (unsigned part = 0; part < 4; ++part) {
         for (unsigned t = 0; t <= static_cast<unsigned>(Trailer::invalidate); ++t) {
           const auto service = static_cast<Service>(s);
@@ -210,7 +214,7 @@ TEST(OpcodeFor, GivesNothingThatTheServiceLacks) {
   }
   // First and middle of: SEND with immediate, SEND with invalidate, WRITE with immediate of RC
   // and XRC; the two with immediate of UC.
-  EXPECT_EQ(found, 65u + 2 * 6 + 4);
+  EXPECT_EQ(found, 67u + 2 * 6 + 4);
 
   constexpr Part kFirst{.first = true, .last = false};
   constexpr Part kOnly{.first = true, .last = true};

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstdint>
+
+#include "base/psn.h"
+#include "base/time.h"
+
+namespace verbena::engine {
+
+/// How far a UC or UD queue pair runs ahead of its receiver. No packet of theirs is acknowledged,
+/// and what overflows the receiver's socket buffer is lost without a word; a wire would have held
+/// the sender back. So after some packets goes a mark, which a peer like us answers when it has
+/// taken what came before. Peers that don't answer are left alone.
+///
+///     packets  mark  packets | waits for the answer
+///     <- half ->     <- half ->
+///
+/// Sizes are truesizes, see Window.
+class Pace {
+ public:
+  /// May a packet of this truesize leave? Without an unanswered mark, any may.
+  [[nodiscard]] constexpr bool fits(std::uint32_t cost) const {
+    return !asked() || unmarked_ + cost <= kHalf;
+  }
+
+  /// A packet of this truesize has left. True: now send a mark.
+  [[nodiscard]] constexpr bool sent(std::uint32_t cost, Instant now) {
+    if (asked() || now >= quiet_until_) unmarked_ += cost;
+    return !asked() && unmarked_ >= kHalf;
+  }
+  constexpr void mark_sent(Psn number, Instant now) {
+    mark_ = number;
+    unmarked_ = 0;
+    gives_up_at_ = now + (heard_ ? kBusyPeer : kUnknownPeer);
+  }
+
+  /// The peer has reached a mark. False: not the one that we wait for.
+  constexpr bool reached(Psn number) {
+    if (!asked() || number != mark_) return false;
+    gives_up_at_ = kNever;
+    heard_ = true;
+    missed_ = 0;
+    return true;
+  }
+
+  /// No answer: the mark was lost, or the peer is gone or not like us.
+  constexpr void expire(Instant now) {
+    if (now < gives_up_at_) return;
+    gives_up_at_ = kNever;
+    unmarked_ = 0;
+    if (++missed_ < kTries) return;
+    quiet_until_ = now + kQuiet;
+    heard_ = false;
+  }
+  [[nodiscard]] constexpr Instant deadline() const { return gives_up_at_; }
+
+ private:
+  /// Twice this fits four times into the default receive buffer of 2 x 212,992: other senders
+  /// want room, too.
+  static constexpr std::uint32_t kHalf = 53'248;
+  static constexpr Duration kUnknownPeer = std::chrono::milliseconds{20};
+  static constexpr Duration kBusyPeer = std::chrono::milliseconds{200};
+  static constexpr unsigned kTries = 2;
+  static constexpr Duration kQuiet = std::chrono::seconds{10};
+
+  [[nodiscard]] constexpr bool asked() const { return gives_up_at_ != kNever; }
+
+  std::uint32_t unmarked_ = 0;  // sent since the last mark
+  Psn mark_{};
+  Instant gives_up_at_ = kNever;  // kNever: no mark is unanswered
+  Instant quiet_until_{};         // no marks before
+  bool heard_ = false;            // the peer has answered before
+  unsigned missed_ = 0;           // marks in a row
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,77 @@
+#include "engine/pace.h"
+
+#include <gtest/gtest.h>
+
+#include "engine/window.h"
+
+namespace verbena::engine {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::uint32_t kCost = Window::truesize(4096);
+constexpr Instant kStart = Instant{} + 1h;
+
+/// Sends until a mark is due, and the mark.
+std::uint32_t send_and_mark(Pace& pace, Psn mark, Instant now) {
+  for (std::uint32_t packets = 1;; ++packets) {
+    if (!pace.sent(kCost, now)) continue;
+    pace.mark_sent(mark, now);
+    return packets;
+  }
+}
+
+std::uint32_t send_until_closed(Pace& pace, Instant now) {
+  std::uint32_t packets = 0;
+  for (; pace.fits(kCost); ++packets) static_cast<void>(pace.sent(kCost, now));
+  return packets;
+}
+
+TEST(Pace, StopsAFixedDistanceAheadOfTheReceiver) {
+  Pace pace;
+  EXPECT_EQ(send_and_mark(pace, Psn{5}, kStart), 7u);
+  EXPECT_EQ(send_until_closed(pace, kStart), 6u);
+  EXPECT_FALSE(pace.reached(Psn{4}));
+  EXPECT_FALSE(pace.fits(kCost));
+  EXPECT_TRUE(pace.reached(Psn{5}));
+  EXPECT_TRUE(pace.fits(kCost));
+  EXPECT_FALSE(pace.reached(Psn{5}));
+  // What left behind the mark counts for the next.
+  EXPECT_EQ(send_and_mark(pace, Psn{9}, kStart), 1u);
+}
+
+TEST(Pace, GivesUpAMarkThatNobodyAnswers) {
+  Pace pace;
+  send_and_mark(pace, Psn{5}, kStart);
+  send_until_closed(pace, kStart);
+  EXPECT_EQ(pace.deadline(), kStart + 20ms);
+  pace.expire(kStart + 19ms);
+  EXPECT_FALSE(pace.fits(kCost));
+  pace.expire(kStart + 20ms);
+  EXPECT_TRUE(pace.fits(kCost));
+  EXPECT_EQ(pace.deadline(), kNever);
+}
+
+TEST(Pace, LeavesAPeerAloneThatNeverAnswers) {
+  Pace pace;
+  for (int i = 0; i < 2; ++i) {
+    send_and_mark(pace, Psn{5}, kStart);
+    pace.expire(pace.deadline());
+  }
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(pace.fits(kCost));
+    ASSERT_FALSE(pace.sent(kCost, kStart + 1s));
+  }
+  send_and_mark(pace, Psn{6}, kStart + 11s);  // it may be another by now
+}
+
+TEST(Pace, WaitsLongerForAPeerThatHasAnswered) {
+  Pace pace;
+  send_and_mark(pace, Psn{5}, kStart);
+  EXPECT_TRUE(pace.reached(Psn{5}));
+  send_and_mark(pace, Psn{6}, kStart);
+  EXPECT_EQ(pace.deadline(), kStart + 200ms);
+}
+
+}  // namespace
+}  // namespace verbena::engine
