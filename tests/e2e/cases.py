@@ -58,14 +58,18 @@ class Pair(Case):
     arguments: tuple = ()
     family: int = 4
     leaves: tuple = ()  # files that the program itself leaves behind
+    # The receive buffers that sockets have on most machines, whatever this one allows.
+    default_buffers: bool = dataclasses.field(default=False, kw_only=True)
 
     def run(self, host, network):
         need_programs(self.program)
         for path in self.leaves:
             make_way(host, path)
         server = client = None
+        wrapper = (compiled(host, "default_buffers"),) if self.default_buffers else ()
         try:
-            server, client = start_pair(host, network, self.program, self.arguments, self.family)
+            server, client = start_pair(host, network, self.program, self.arguments, self.family,
+                                        wrapper)
             return check_pair(self.program, server, client,
                               wait_for_pair(host, server, client, self.timeout))
         except CaseFailed as failure:
@@ -90,17 +94,29 @@ def make_way(host, path):
         raise CaseSkipped(f"{path} is another user's: remove it") from None
 
 
-def start_pair(host, network, program, arguments, family):
+def compiled(host, name, *libraries):
+    """The path of a program of ours, made when it is needed first."""
+    need_programs("cc")
+    source = pathlib.Path(__file__).parent / "programs" / f"{name}.c"
+    program = os.path.join(host.logs, name)
+    if not os.path.exists(program):
+        subprocess.run(["cc", "-O2", "-o", program, str(source), *libraries], check=True)
+        os.chmod(program, 0o755)
+    return program
+
+
+def start_pair(host, network, program, arguments, family, wrapper=()):
     """(server, client), the client started as soon as the server listens."""
     port = next_tcp_port()
     server = host.start(network.server.namespace,
-                        pair_argv(host, network.server, program, arguments, family, port))
+                        [*wrapper, *pair_argv(host, network.server, program, arguments, family,
+                                              port)])
     try:
         host.wait_listening(network.server.namespace, port, server)
         # The programs' own TCP connection speaks IPv4, whatever the GIDs are.
         argv = pair_argv(host, network.client, program, arguments, family, port)
         argv.append(network.server.addresses[4])
-        return server, host.start(network.client.namespace, argv)
+        return server, host.start(network.client.namespace, [*wrapper, *argv])
     except BaseException:
         server.kill()
         raise
@@ -232,12 +248,7 @@ class Incast(Case):
     size: int = 0
 
     def run(self, host, network):
-        need_programs("cc")
-        source = pathlib.Path(__file__).parent / "programs" / "incast.c"
-        program = os.path.join(host.logs, "incast")
-        if not os.path.exists(program):
-            subprocess.run(["cc", "-O2", "-o", program, str(source), "-libverbs"], check=True)
-            os.chmod(program, 0o755)
+        program = compiled(host, "incast", "-libverbs")
         command = (program, "-d", network.server.device, "-m", "16", self.kind, str(self.size))
         status, output = host.run(network.server.namespace, command, timeout=self.timeout)
         check_output(status, output, 0, (r"\bratio\b",))
@@ -365,29 +376,32 @@ def service_cases(topology, family, mtu, thorough):
     for program, label, extra in service_perftests(thorough):
         files = [f"/tmp/xrc_domain_{end}" for end in ("client", "server")] if label == "xrc" else ()
         yield Pair(topology, f"ipv{family}/{program}-{label}", program, extra, family,
-                   tuple(files), quick=thorough and label in ("ud", "swap", "xrc"))
+                   tuple(files), quick=thorough and label in ("uc", "ud", "swap", "xrc"),
+                   default_buffers=label.startswith(("uc", "ud")))
 
 
 def service_perftests(thorough):
     few = ("-n", "1000")
-    # Nobody holds an unreliable sender back: what it sends must fit the default receive buffer.
-    fitting = ("-s", "1024", "-n", "100")
-    yield "ib_send_bw", "uc", ("-c", "UC", *fitting)
-    yield "ib_send_bw", "ud", ("-c", "UD", *fitting)
+    # As they are by default: far more than fits the receive buffer.
+    yield "ib_send_bw", "uc", ("-c", "UC")
+    yield "ib_send_bw", "ud", ("-c", "UD")
+    yield "ib_write_bw", "uc", ("-c", "UC")
     yield "ib_atomic_bw", "swap", ("-A", "CMP_AND_SWAP", *few)
     yield "ib_atomic_lat", "add", ("-A", "FETCH_AND_ADD", *few)
     if not thorough:
         return
     yield "ib_send_lat", "uc", ("-c", "UC", *few)
     yield "ib_send_lat", "ud", ("-c", "UD", *few)
-    yield "ib_write_bw", "uc", ("-c", "UC", *few)
     yield "ib_write_lat", "uc", ("-c", "UC", *few)
     yield "ib_atomic_bw", "add", ("-A", "FETCH_AND_ADD", *few)
     yield "ib_atomic_lat", "swap", ("-A", "CMP_AND_SWAP", *few)
     yield "ib_send_bw", "srq", ("--use-srq", "-q", "4", *few)
     yield "ib_send_bw", "xrc", ("-c", "XRC", *few)
     yield "ib_send_bw", "events", ("-e", *few)
-    yield "ib_send_bw", "ud-events", ("-c", "UD", "-e", *fitting)
+    yield "ib_send_bw", "ud-events", ("-c", "UD", "-e")
+    yield "ib_send_bw", "uc-events", ("-c", "UC", "-e")
+    yield "ib_send_bw", "ud-small", ("-c", "UD", "-s", "8", "-n", "20000")
+    yield "ib_send_bw", "uc-both-ways", ("-c", "UC", "-b")
 
 
 def multicast_case(topology, family):
