@@ -235,7 +235,7 @@ inline Task<> AsyncConnection::disconnect(WaitOptions options) {
   Connection& connection = source_->connection;
   connection.check_peer();
   connection.say_goodbye();
-  co_await Farewell{*source_, std::move(options)};
+  co_await Farewell{*source_, options};
   connection.qp().to_error();
 }
 
@@ -243,14 +243,14 @@ template <Value T>
 Task<> AsyncConnection::send_value(T value, WaitOptions options) {
   const Buffer room = buffer(sizeof(T));
   std::memcpy(room.data(), &value, sizeof value);
-  const Completion done = co_await send(room, std::move(options));
+  const Completion done = co_await send(room, options);
   done.check();
 }
 
 template <Value T>
 Task<T> AsyncConnection::recv_value(WaitOptions options) {
   const Buffer room = buffer(sizeof(T));
-  const Completion done = co_await recv(room, std::move(options));
+  const Completion done = co_await recv(room, options);
   done.check();
   if (done.length() != sizeof(T)) {
     throw Error{"recv_value", source_->connection.peer_name(), EBADMSG,

@@ -118,7 +118,7 @@ class Connection {
   // error state, and only then does the call return, so that its memory is free in any case.
 
   /// Any request of the send queue; here the status is the caller's to look at.
-  Completion perform(SendRequest request) { return perform(std::move(request), patience()); }
+  Completion perform(const SendRequest& request) { return perform(request, patience()); }
   Completion perform(SendRequest request, Deadline until) {
     const std::uint64_t theirs = request.id();
     const std::uint64_t ours = parts_->next_id++;
@@ -223,8 +223,8 @@ class Connection {
     Context context;
     ProtectionDomain pd;
     CompletionQueue cq;
+    Buffer control;  // outlives the requests of the queue pair
     QueuePair qp;
-    Buffer control;
     std::vector<std::byte> private_data;
     std::deque<Completion> kept;  // polled while somebody waited for another one
     std::chrono::milliseconds timeout;

@@ -75,20 +75,20 @@ inline Connection::Connection(CmChannel channel, CmId id, const ConnectionOption
   CompletionQueue cq{context, static_cast<int>(options.send_depth + options.recv_depth)};
   QueuePair qp = detail::queue_pair_for(pd, cq, options);
   Buffer control{pd, kControlSize, Access::local_write};
-  parts_.reset(new Parts{.channel = std::move(channel),
-                         .id = std::move(id),
-                         .context = std::move(context),
-                         .pd = std::move(pd),
-                         .cq = std::move(cq),
-                         .qp = std::move(qp),
-                         .control = std::move(control),
-                         .private_data = {},
-                         .kept = {},
-                         .timeout = options.timeout,
-                         .linger = options.linger,
-                         .foreign_recv_cq = options.recv_cq != nullptr,
-                         .flush_at = std::nullopt,
-                         .silent_at = std::nullopt});
+  parts_ = std::make_unique<Parts>(Parts{.channel = std::move(channel),
+                                         .id = std::move(id),
+                                         .context = std::move(context),
+                                         .pd = std::move(pd),
+                                         .cq = std::move(cq),
+                                         .control = std::move(control),
+                                         .qp = std::move(qp),
+                                         .private_data = {},
+                                         .kept = {},
+                                         .timeout = options.timeout,
+                                         .linger = options.linger,
+                                         .foreign_recv_cq = options.recv_cq != nullptr,
+                                         .flush_at = std::nullopt,
+                                         .silent_at = std::nullopt});
   const auto access = static_cast<unsigned>(options.access);
   parts_->id.modify(parts_->qp, IBV_QPS_INIT, "reset to init",
                     [&](ibv_qp_attr& attr) { attr.qp_access_flags = access; });

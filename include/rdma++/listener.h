@@ -36,6 +36,7 @@ class ConnectionRequest {
   }
 
   [[nodiscard]] Connection accept(const ConnectionOptions& options = {}) {
+    check_open();
     const rdma_conn_param wanted = parts_->wanted;
     Parts parts = std::move(*parts_);
     parts_.reset();
@@ -46,6 +47,7 @@ class ConnectionRequest {
   }
   /// Up to 148 bytes tell the peer why; it finds them in Rejected::private_data().
   void reject(std::span<const std::byte> why = {}) {
+    check_open();
     if (why.size() > detail::kRejectRoom) {
       throw Error{"rdma_reject", peer().to_string(), EMSGSIZE,
                   concat("private data of ", why.size(), " bytes, there is room for ",
@@ -65,6 +67,9 @@ class ConnectionRequest {
   };
   explicit ConnectionRequest(Parts parts) : parts_{std::make_unique<Parts>(std::move(parts))} {}
 
+  void check_open() const {
+    if (!parts_) throw Error{"rdma_accept", "", EINVAL, "the request was answered already"};
+  }
   void send_rejection(std::span<const std::byte> why) noexcept {
     // Fails when the peer has given up: then there is nobody to tell.
     rdma_reject(parts_->id.raw(), why.data(), static_cast<std::uint8_t>(why.size()));

@@ -35,9 +35,9 @@ class MemoryRegion : public Object<ibv_mr> {
   MemoryRegion(MemoryRegion&&) noexcept = default;
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {
     check_idle();
-    Object::operator=(std::move(other));
     bytes_ = other.bytes_;
     access_ = other.access_;
+    Object::operator=(std::move(other));
     return *this;
   }
   ~MemoryRegion() { check_idle(); }

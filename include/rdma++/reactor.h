@@ -110,10 +110,18 @@ class Reactor {
     if (epoll_.fd < 0 || wake_.fd < 0) throw Error{"epoll_create1", "", errno};
     watch(wake_.fd, nullptr);
   }
+  /// What was spawned and isn't done is destroyed where it waits.
+  ~Reactor() {
+    try {
+      collect();
+    } catch (const std::exception& failure) {
+      report(concat("a spawned task failed after the last run(): ", failure.what()));
+    }
+  }
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// Runs until this task is done, and what was spawned meanwhile along with it.
+  /// Runs until this task is done. What was spawned runs beside it, and goes on in the next run().
   template <class T>
   T run(Task<T> task) {
     task.start();

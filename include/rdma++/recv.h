@@ -38,8 +38,10 @@ class Recv {
   }
   Recv(const Recv& other) noexcept : wr_{other.wr_} { take_slices(other); }
   Recv& operator=(const Recv& other) noexcept {
-    wr_ = other.wr_;
-    take_slices(other);
+    if (this != &other) {
+      wr_ = other.wr_;
+      take_slices(other);
+    }
     return *this;
   }
 

@@ -31,8 +31,10 @@ class SendRequest {
 
   SendRequest(const SendRequest& other) noexcept : wr_{other.wr_} { take_slices(other); }
   SendRequest& operator=(const SendRequest& other) noexcept {
-    wr_ = other.wr_;
-    take_slices(other);
+    if (this != &other) {
+      wr_ = other.wr_;
+      take_slices(other);
+    }
     return *this;
   }
 

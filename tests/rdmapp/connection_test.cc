@@ -243,6 +243,19 @@ TEST_F(Connections, APeerThatHangsUpEndsTheWait) {
   EXPECT_THROW(ends.client.send_value(1), Disconnected);
 }
 
+TEST_F(Connections, AfterTheEndNothingIsWaitedForLong) {
+  Ends ends = connect_ends();  // its timeout is 30 s
+  const Buffer room = ends.client.buffer(64);
+  ends.client.post(Recv{room}.id(1)).check();
+  together([&] { ends.server.disconnect(5s); },
+           [&] {
+             EXPECT_EQ(ends.client.wait().status, IBV_WC_WR_FLUSH_ERR);
+             const auto before = Deadline::Clock::now();
+             EXPECT_THROW((void)ends.client.wait(), Disconnected);
+             EXPECT_LT(Deadline::Clock::now() - before, 10s);
+           });
+}
+
 TEST_F(Connections, ADestructorHangsUp) {
   std::optional<Ends> ends = connect_ends();
   const Buffer room = ends->client.buffer(64);

@@ -10,8 +10,6 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
 using testing::StartsWith;
 
 TEST(Gid, IsAnAddressOfEitherFamily) {
@@ -131,10 +129,10 @@ TEST(CompletionStatus, EveryStatusIsExplained) {
     EXPECT_EQ(row.status, status);
     EXPECT_TRUE(names.insert(row.name).second) << row.name;
     if (status == IBV_WC_SUCCESS) continue;
-    EXPECT_THAT(row.cause, Not(IsEmpty()));
-    EXPECT_THAT(row.remedy, Not(IsEmpty()));
+    EXPECT_STRNE(row.cause, "");
+    EXPECT_STRNE(row.remedy, "");
   }
-  EXPECT_EQ(explain(static_cast<ibv_wc_status>(9999)).status, IBV_WC_GENERAL_ERR);
+  EXPECT_EQ(explain(static_cast<ibv_wc_status>(31)).status, IBV_WC_GENERAL_ERR);
 }
 
 TEST(Completion, SaysWhatWhyAndWhatNext) {
