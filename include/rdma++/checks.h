@@ -57,8 +57,8 @@ using Queue = std::deque<Request>;
 class InFlight {
  public:
   static InFlight& instance() {
-    static InFlight all;
-    return all;
+    static InFlight* const all = new InFlight;  // never destroyed: static objects may be, later
+    return *all;
   }
 
   void opened(ibv_qp* qp, bool signals_all) {

@@ -47,5 +47,6 @@
 #include "rdma++/task.h"
 #include "rdma++/tcp_bootstrap.h"
 #include "rdma++/value.h"
+#include "rdma++/waiter.h"
 #include "rdma++/work_request.h"
 #include "rdma++/xrc_domain.h"

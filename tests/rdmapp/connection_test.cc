@@ -78,6 +78,8 @@ TEST_F(Connections, ARejectionTellsWhy) {
         auto request = listener.next(5s);
         ASSERT_TRUE(request);
         request->reject(std::as_bytes(std::span{"full house"}));
+        EXPECT_THAT(message_of<Error>([&] { (void)request->accept(); }),
+                    HasSubstr("answered already"));
       },
       [&] {
         try {

@@ -146,9 +146,8 @@ TEST_P(Coroutines, ADescriptorThatBecomesReadable) {
   reactor.run([](Reactor& on, int fd) -> Task<> { co_await on.readable(fd); }(reactor, ends[0]));
   char byte;
   EXPECT_EQ(read(ends[0], &byte, 1), 1);
-  EXPECT_THROW(reactor.run([](Reactor& on, int fd) -> Task<> {
-    co_await on.readable(fd, 10ms);
-  }(reactor, ends[0])),
+  EXPECT_THROW(reactor.run([](Reactor& on, int fd) -> Task<> { co_await on.readable(fd, 10ms); }(
+                                                       reactor, ends[0])),
                TimedOut);
   close(ends[0]);
   close(ends[1]);
@@ -163,6 +162,17 @@ TEST_P(Coroutines, AnExceptionOfASpawnedTaskComesOutOfRun) {
                std::runtime_error);
 }
 
+TEST_P(Coroutines, AFailureThatNobodyRanIntoIsReported) {
+  {
+    Reactor mine{GetParam()};
+    mine.spawn([]() -> Task<> {
+      throw std::runtime_error{"too late"};
+      co_return;
+    }());
+  }
+  EXPECT_THAT(reports.take(), testing::ElementsAre(HasSubstr("too late")));
+}
+
 TEST_P(Coroutines, APeerThatHangsUpEndsAReceive) {
   reactor.spawn(server.disconnect(5s));
   const Buffer room = client.buffer(64);
@@ -175,8 +185,7 @@ TEST_P(Coroutines, APeerThatHangsUpEndsAReceive) {
 }
 
 TEST_P(Coroutines, BothSayGoodbye) {
-  reactor.run(reactor.when_all(
-      both(server.disconnect(5s), client.disconnect(5s))));
+  reactor.run(reactor.when_all(both(server.disconnect(5s), client.disconnect(5s))));
 }
 
 TEST_P(Coroutines, ADestroyedFrameLeavesNothingInFlight) {

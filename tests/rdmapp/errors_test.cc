@@ -55,6 +55,13 @@ TEST_F(Errors, MemoryThatIsNotThere) {
                              HasSubstr("isn't mapped"), HasSubstr("Bad address")));
 }
 
+TEST_F(Errors, MemoryOfADescriptorThatIsNone) {
+  Buffer buffer{pd, 4096};
+  const auto message = message_of<Error>(
+      [&] { (void)MemoryRegion::of_dmabuf(pd, -1, 0, buffer.bytes(), Access::remote_read); });
+  EXPECT_THAT(message, AllOf(HasSubstr("ibv_reg_dmabuf_mr"), HasSubstr("descriptor -1")));
+}
+
 TEST_F(Errors, TransitionsSayWhichAttribute) {
   QueuePair qp = QueuePair::rc(pd).cq(cq).create();
   EXPECT_THAT(message_of<Error>([&] { qp.to_init({.port = 3}); }),
