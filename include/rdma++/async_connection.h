@@ -63,6 +63,7 @@ class AsyncConnection {
       const Deadline until = std::chrono::seconds{5};
       while (pending > 0 && !until.passed()) poll();
       if (pending > 0) report(concat(pending, " requests of a connection did not flush"));
+      send_leavers_away();
       reactor.remove(*this, {connection.cq().fd(), connection.event_fd()});
     }
 
@@ -76,6 +77,7 @@ class AsyncConnection {
       if (connection.parts_->peer_left) peer_left();
     }
     void peer_left();
+    void send_leavers_away();
     [[nodiscard]] Deadline wake_at() const override {
       return connection.parts_->flush_at.value_or(Deadline::never());
     }
@@ -207,27 +209,36 @@ inline AsyncConnection::Operation AsyncConnection::recv(const Slice& into, WaitO
 class AsyncConnection::Farewell : public Waiter {
  public:
   Farewell(Source& source, WaitOptions options)
-      : Waiter{source.reactor}, source_{source}, options_{std::move(options)} {
-    source_.leavers.push_back(this);
+      : Waiter{source.reactor}, source_{&source}, options_{std::move(options)} {
+    source.leavers.push_back(this);
   }
-  ~Farewell() override { std::erase(source_.leavers, this); }
+  ~Farewell() override {
+    if (source_ != nullptr) std::erase(source_->leavers, this);
+  }
 
-  bool await_ready() const { return source_.connection.parts_->peer_left; }
+  bool await_ready() const { return source_->connection.parts_->peer_left; }
   void await_suspend(std::coroutine_handle<> coroutine) { wait(coroutine, options_); }
   void await_resume() const {
     if (end() == End::timed_out) throw TimedOut{"rdma_disconnect", "", "the peer didn't answer"};
-    if (end() == End::cancelled) throw Cancelled{"rdma_disconnect", ""};
+    if (end() == End::cancelled || source_ == nullptr) throw Cancelled{"rdma_disconnect", ""};
   }
 
  private:
   friend struct Source;
-  Source& source_;
+  Source* source_;  // null: the connection was destroyed first
   WaitOptions options_;
 };
 
 inline void AsyncConnection::Source::peer_left() {
-  for (Farewell* const leaver : std::exchange(leavers, {})) {
+  for (Farewell* const leaver : leavers) {
     if (leaver->id() != 0) leaver->finish(Farewell::End::done);
+  }
+}
+
+inline void AsyncConnection::Source::send_leavers_away() {
+  for (Farewell* const leaver : leavers) {
+    leaver->source_ = nullptr;
+    if (leaver->id() != 0) leaver->finish(Farewell::End::cancelled);
   }
 }
 
