@@ -12,10 +12,6 @@ namespace verbena::front::ucma {
 
 namespace {
 
-Error wrong_state(const char* wanted) {
-  return Error{EINVAL, std::string{"the id must be "} + wanted};
-}
-
 /// Takes the port at the address, or at all of them.
 Status bind_to(Ucma& ucma, Id& id, const SocketEndpoint& at) {
   if (id.state != IdState::idle) return wrong_state("new");

@@ -2,11 +2,19 @@
 
 // What each command does. With the lock of Ucma held; errors are the kernel's.
 
+#include <cerrno>
+#include <string>
+
 #include "base/result.h"
 #include "front/ucma/command.h"
 #include "front/ucma/ucma.h"
 
 namespace verbena::front::ucma {
+
+/// The call comes too early or too late.
+inline Error wrong_state(const char* wanted) {
+  return Error{EINVAL, std::string{"the id must be "} + wanted};
+}
 
 // id_commands.cc
 Status create_id(Ucma& ucma, const Command& command);

@@ -16,8 +16,18 @@ namespace {
 
 constexpr std::uint32_t kMaxBacklog = 1024;
 
-Error wrong_state(const char* wanted) {
-  return Error{EINVAL, std::string{"the id must be "} + wanted};
+/// What a command is about, and who does it.
+struct Subject {
+  Id& id;
+  host::Nic& nic;
+};
+
+Result<Subject> subject(Ucma& ucma, const Command& command, std::uint32_t handle) {
+  auto id = ucma.find_id(command.channel, handle);
+  if (!id) return id.error();
+  auto nic = ucma.nic();
+  if (!nic) return nic.error();
+  return Subject{**id, **nic};
 }
 
 cm::PrivateData private_data(const std::uint8_t* bytes, std::uint8_t size) {
@@ -83,15 +93,14 @@ Status open_addresses(host::Nic& nic, const Id& id) {
 Status connect(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_connect>();
   if (c.conn_param.valid == 0) return Error{EINVAL, "conn_param.valid is 0"};
-  auto found = ucma.find_id(command.channel, c.id);
+  auto found = subject(ucma, command, c.id);
   if (!found) return found.error();
-  Id& id = **found;
+  Id& id = found->id;
+  host::Nic& nic = found->nic;
   if (id.state != IdState::route_resolved) return wrong_state("resolved (rdma_resolve_route)");
-  auto nic = ucma.nic();
-  if (!nic) return nic.error();
-  if (auto opened = (*nic)->open_address(*id.device, *id.source); !opened) return opened;
+  if (auto opened = nic.open_address(*id.device, *id.source); !opened) return opened;
   Status asked = Ok{};
-  (*nic)->manage([&](cm::ConnectionManager& manager, Instant now) {
+  nic.manage([&](cm::ConnectionManager& manager, Instant now) {
     const auto connection = ask(manager, id, c.conn_param, now);
     if (connection) {
       ucma.attach(id, *connection);
@@ -105,27 +114,26 @@ Status connect(Ucma& ucma, const Command& command) {
 
 Status listen(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_listen>();
-  auto found = ucma.find_id(command.channel, c.id);
+  auto found = subject(ucma, command, c.id);
   if (!found) return found.error();
-  Id& id = **found;
-  auto nic = ucma.nic();
-  if (!nic) return nic.error();
+  Id& id = found->id;
+  host::Nic& nic = found->nic;
   if (id.state == IdState::idle) {
     // As the kernel does: any address, any port.
-    auto bound = (*nic)->bind_port(
-        {.space = id.space, .port = 0, .address = {}, .family = wire::Family::v4});
+    auto bound =
+        nic.bind_port({.space = id.space, .port = 0, .address = {}, .family = wire::Family::v4});
     if (!bound) return bound.error();
     id.port = bound->id;
     id.source_port = bound->port;
     id.state = IdState::bound;
   }
   if (id.state != IdState::bound) return wrong_state("bound, and not connected");
-  if (auto opened = open_addresses(**nic, id); !opened) return opened;
-  if (auto steered = (*nic)->listen_port(*id.port); !steered) return steered;
+  if (auto opened = open_addresses(nic, id); !opened) return opened;
+  if (auto steered = nic.listen_port(*id.port); !steered) return steered;
 
   using Family = cm::ListenParameters::Family;
   Status listening = Ok{};
-  (*nic)->manage([&](cm::ConnectionManager& manager, Instant) {
+  nic.manage([&](cm::ConnectionManager& manager, Instant) {
     const auto listener = manager.listen(
         {.service = {id.space, id.source_port},
          .datagram = id.datagrams,
@@ -144,14 +152,13 @@ Status listen(Ucma& ucma, const Command& command) {
 
 Status accept(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_accept>();
-  auto found = ucma.find_id(command.channel, c.id);
+  auto found = subject(ucma, command, c.id);
   if (!found) return found.error();
-  Id& id = **found;
-  auto nic = ucma.nic();
-  if (!nic) return nic.error();
+  Id& id = found->id;
+  host::Nic& nic = found->nic;
   if (!id.connection) return wrong_state("connecting");
   Status accepted = Ok{};
-  (*nic)->manage([&](cm::ConnectionManager& manager, Instant now) {
+  nic.manage([&](cm::ConnectionManager& manager, Instant now) {
     const rdma_ucm_conn_param& p = c.conn_param;
     const auto data = private_data(p.private_data, p.private_data_len);
     if (p.valid == 0) {  // our own request was answered, and the queue pair is ready
@@ -175,18 +182,17 @@ Status accept(Ucma& ucma, const Command& command) {
 
 Status reject(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_reject>();
-  auto found = ucma.find_id(command.channel, c.id);
+  auto found = subject(ucma, command, c.id);
   if (!found) return found.error();
-  Id& id = **found;
-  auto nic = ucma.nic();
-  if (!nic) return nic.error();
+  Id& id = found->id;
+  host::Nic& nic = found->nic;
   if (!id.connection) return wrong_state("connecting");
   constexpr std::uint8_t kVendorOption = 35;  // rdma_reject_ece()
   if (c.reason != 0 && c.reason != 28 && c.reason != kVendorOption) {
     return Error{EINVAL, "reason " + std::to_string(c.reason) + " is not the consumer's to give"};
   }
   Status rejected = Ok{};
-  (*nic)->manage([&](cm::ConnectionManager& manager, Instant) {
+  nic.manage([&](cm::ConnectionManager& manager, Instant) {
     const auto data = private_data(c.private_data, c.private_data_len);
     if (id.datagrams) {
       rejected = manager.sidr_reply(*id.connection,
@@ -203,14 +209,13 @@ Status reject(Ucma& ucma, const Command& command) {
 
 Status disconnect(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_disconnect>();
-  auto found = ucma.find_id(command.channel, c.id);
+  auto found = subject(ucma, command, c.id);
   if (!found) return found.error();
-  Id& id = **found;
-  auto nic = ucma.nic();
-  if (!nic) return nic.error();
+  Id& id = found->id;
+  host::Nic& nic = found->nic;
   if (!id.connection) return wrong_state("connected");
   // Programs part twice, and from what never came to be; the kernel doesn't mind.
-  (*nic)->manage([&](cm::ConnectionManager& manager, Instant now) {
+  nic.manage([&](cm::ConnectionManager& manager, Instant now) {
     static_cast<void>(manager.disconnect(*id.connection, {}, now));
   });
   return Ok{};
@@ -218,16 +223,15 @@ Status disconnect(Ucma& ucma, const Command& command) {
 
 Status notify(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_notify>();
-  auto found = ucma.find_id(command.channel, c.id);
+  auto found = subject(ucma, command, c.id);
   if (!found) return found.error();
-  Id& id = **found;
-  auto nic = ucma.nic();
-  if (!nic) return nic.error();
+  Id& id = found->id;
+  host::Nic& nic = found->nic;
   if (c.event != IBV_EVENT_COMM_EST || !id.connection) {
     return Error{EINVAL, "only IBV_EVENT_COMM_EST of a connection is of interest"};
   }
   Status noted = Ok{};
-  (*nic)->manage([&](cm::ConnectionManager& manager, Instant) {
+  nic.manage([&](cm::ConnectionManager& manager, Instant) {
     noted = manager.notify_established(*id.connection);
   });
   return noted;

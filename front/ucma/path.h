@@ -4,10 +4,12 @@
 // follows from the addresses.
 
 #include <rdma/ib_user_sa.h>
+#include <rdma/rdma_user_cm.h>
 
 #include <array>
 #include <cstdint>
 
+#include "cm/event.h"
 #include "front/ucma/id.h"
 #include "packet/cm_req.h"
 
@@ -27,5 +29,11 @@ inline constexpr std::uint32_t kUdpQkey = 0x0123'4567;
 /// SA's PathRecord (IBA 15.2.5.16): 64 bytes, in network order.
 using PathRecord = std::array<std::uint8_t, 64>;
 [[nodiscard]] PathRecord wire_path(const Id& id);
+
+/// Turns the connection manager's words into the command interface's.
+void put_offer(rdma_ucm_event_resp& to, const cm::Event& news, const Id& id);
+
+/// An address handle's attributes for the way from `id`'s device to `remote`.
+void put_path(ib_uverbs_ah_attr& to, const Id& id, const IpAddress& remote);
 
 }  // namespace verbena::front::ucma

@@ -10,6 +10,7 @@
 
 #include "cm/connection_manager.h"
 #include "front/ucma/addresses.h"
+#include "front/ucma/path.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/nic.h"
 
@@ -329,48 +330,6 @@ void Ucma::handle_request(const cm::Event& news) {
   queued.event.event = static_cast<std::uint32_t>(EventType::connect_request);
   put_offer(queued.event, news, id);
   listener.channel->add(queued);
-}
-
-void put_path(ib_uverbs_ah_attr& to, const Id& id, const IpAddress& remote) {
-  to = {};
-  std::copy(remote.bytes().begin(), remote.bytes().end(), to.grh.dgid);
-  to.grh.hop_limit = 64;
-  to.grh.traffic_class = id.traffic_class;
-  if (id.device && id.source) {
-    const auto& gids = id.device->gids;
-    to.grh.sgid_index =
-        static_cast<std::uint8_t>(std::find(gids.begin(), gids.end(), *id.source) - gids.begin());
-  }
-  to.is_global = 1;
-  to.port_num = 1;
-}
-
-void put_offer(rdma_ucm_event_resp& to, const cm::Event& news, const Id& id) {
-  const auto put_private = [&news](auto& param) {
-    const std::size_t n = std::min<std::size_t>(news.private_data.size(), 255);
-    std::copy_n(news.private_data.begin(), n, param.private_data);
-    param.private_data_len = static_cast<std::uint8_t>(n);
-  };
-  const cm::PeerOffer& offer = news.offer;
-  if (id.datagrams) {
-    rdma_ucm_ud_param& ud = to.param.ud;
-    put_private(ud);
-    if (news.kind != cm::EventKind::established) return;
-    ud.qp_num = offer.qpn.value();
-    ud.qkey = offer.qkey;
-    put_path(ud.ah_attr, id, offer.remote.address);
-    return;
-  }
-  rdma_ucm_conn_param& conn = to.param.conn;
-  put_private(conn);
-  conn.qp_num = offer.qpn.value();
-  conn.responder_resources = offer.responder_resources;
-  conn.initiator_depth = offer.initiator_depth;
-  conn.flow_control = offer.flow_control ? 1 : 0;
-  conn.retry_count = offer.retry_count;
-  conn.rnr_retry_count = offer.rnr_retry_count;
-  conn.srq = offer.srq ? 1 : 0;
-  conn.valid = 1;
 }
 
 }  // namespace verbena::front::ucma

@@ -101,10 +101,4 @@ class Ucma final : host::ConnectionObserver {
   std::size_t sweep_at_ = 16;  // channels
 };
 
-/// Turns the connection manager's words into the command interface's.
-void put_offer(rdma_ucm_event_resp& to, const cm::Event& news, const Id& id);
-
-/// An address handle's attributes for the way from `id`'s device to `remote`.
-void put_path(ib_uverbs_ah_attr& to, const Id& id, const IpAddress& remote);
-
 }  // namespace verbena::front::ucma

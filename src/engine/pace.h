@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "base/psn.h"
@@ -20,13 +21,13 @@ class Pace {
  public:
   /// May a packet of this truesize leave? Without an unanswered mark, any may.
   [[nodiscard]] constexpr bool fits(std::uint32_t cost) const {
-    return !asked() || unmarked_ + cost <= kHalf;
+    return !asked() || unmarked_ + cost <= half_;
   }
 
   /// A packet of this truesize has left. True: now send a mark.
   [[nodiscard]] constexpr bool sent(std::uint32_t cost, Instant now) {
     if (asked() || now >= quiet_until_) unmarked_ += cost;
-    return !asked() && unmarked_ >= kHalf;
+    return !asked() && unmarked_ >= half_;
   }
   constexpr void mark_sent(Psn number, Instant now) {
     mark_ = number;
@@ -34,9 +35,11 @@ class Pace {
     gives_up_at_ = now + (heard_ ? kBusyPeer : kUnknownPeer);
   }
 
-  /// The peer has reached a mark. False: not the one that we wait for.
-  constexpr bool reached(Psn number) {
+  /// The peer, whose receive buffer is so large, has reached a mark. False: not the one that we
+  /// wait for.
+  constexpr bool reached(Psn number, std::uint32_t buffer) {
     if (!asked() || number != mark_) return false;
+    half_ = std::clamp(buffer / 4, kLeast, kMost);  // both fill half of it: others want room, too
     gives_up_at_ = kNever;
     heard_ = true;
     missed_ = 0;
@@ -55,9 +58,8 @@ class Pace {
   [[nodiscard]] constexpr Instant deadline() const { return gives_up_at_; }
 
  private:
-  /// Twice this fits four times into the default receive buffer of 2 x 212,992: other senders
-  /// want room, too.
-  static constexpr std::uint32_t kHalf = 53'248;
+  static constexpr std::uint32_t kLeast = 212'992 / 4;  // of Linux's default receive buffer
+  static constexpr std::uint32_t kMost = 1u << 19;      // together as much as a Window
   static constexpr Duration kUnknownPeer = std::chrono::milliseconds{20};
   static constexpr Duration kBusyPeer = std::chrono::milliseconds{200};
   static constexpr unsigned kTries = 2;
@@ -65,6 +67,7 @@ class Pace {
 
   [[nodiscard]] constexpr bool asked() const { return gives_up_at_ != kNever; }
 
+  std::uint32_t half_ = kLeast;
   std::uint32_t unmarked_ = 0;  // sent since the last mark
   Psn mark_{};
   Instant gives_up_at_ = kNever;  // kNever: no mark is unanswered

@@ -615,7 +615,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   } else if (info.kind == packet::Kind::mark) {
     handle_mark(services_, qp, datagram, p);
   } else if (info.kind == packet::Kind::mark_reached) {
-    if (!qp.requester.pace.reached(p.bth.psn)) ++counters.drop_response;
+    if (!qp.requester.pace.reached(p.bth.psn, p.deth.qkey)) ++counters.drop_response;
   } else if (info.is_response()) {
     handle_response(services_, qp, p, now);
   } else {

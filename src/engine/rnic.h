@@ -52,6 +52,9 @@ class Rnic {
   Rnic(const Rnic&) = delete;
   Rnic& operator=(const Rnic&) = delete;
 
+  /// What packets for us wait in, in truesize; senders ask (see Pace).
+  void set_receive_buffer(std::uint32_t bytes) { services_.receive_buffer = bytes; }
+
   // Set-up. Without memory: ENOMEM, and nothing has changed.
 
   [[nodiscard]] Result<PdId> alloc_pd();

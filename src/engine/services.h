@@ -22,7 +22,8 @@ struct Services {
   Counters counters;
   std::vector<CompletionQueue*> notifications;  // each once
   std::vector<Event> events;
-  std::vector<Segment> segments;  // scratch of resolve(); has room for every gather list
+  std::vector<Segment> segments;     // scratch of resolve(); has room for every gather list
+  std::uint32_t receive_buffer = 0;  // of our sockets, in truesize; 0: not known
 
   // Both have their room since the queues were made (see Rnic::make_room_for_queues).
   void notify(CompletionQueue& cq);

@@ -157,6 +157,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
       ring->discard(qpn);
     }
   }
+  Status open_address(const IpAddress& address, unsigned interface);
   /// The flow but for its source port; its source address is open afterwards.
   Result<packet::Flow> open_flow(const Device& device, const engine::AddressVector& path);
   Status open_path(const Device& device, const engine::QueuePair& qp, engine::QpAttributes& a);

@@ -18,6 +18,12 @@ std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
 
 }  // namespace
 
+Status Nic::Impl::open_address(const IpAddress& address, unsigned interface) {
+  auto opened = wire_->open_address(address, interface);
+  if (opened) rnic.set_receive_buffer(wire_->receive_buffer());
+  return opened;
+}
+
 Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::AddressVector& path) {
   if (!path.global) {
     return Error{EINVAL,
@@ -38,7 +44,7 @@ Result<packet::Flow> Nic::Impl::open_flow(const Device& device, const engine::Ad
                              "sgid_index of the same family",
                              path.source_index, device.name, source.text(), destination.text())};
   }
-  if (auto opened = wire_->open_address(source, device.interface_index); !opened) {
+  if (auto opened = open_address(source, device.interface_index); !opened) {
     return opened.error();
   }
   return packet::Flow{.source = source,
@@ -69,7 +75,7 @@ Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
   std::optional<Error> problem;
   for (const IpAddress& address : device.gids) {
     if (address == IpAddress{}) continue;
-    Status opened = wire_->open_address(address, device.interface_index);
+    Status opened = open_address(address, device.interface_index);
     const auto port =
         opened ? wire_->source_port(address, qp.pair->qpn) : Result<std::uint16_t>{opened.error()};
     if (port) {

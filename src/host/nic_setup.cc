@@ -224,7 +224,7 @@ Status Nic::detach_multicast(QueuePair& qp, const Device& device, const IpAddres
 // ---- connections
 
 Status Nic::open_address(const Device& device, const IpAddress& address) {
-  return impl_->locked([&] { return impl_->wire().open_address(address, device.interface_index); });
+  return impl_->locked([&] { return impl_->open_address(address, device.interface_index); });
 }
 
 Result<wire::BoundPort> Nic::bind_port(const wire::PortBinding& binding) {

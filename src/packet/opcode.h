@@ -116,7 +116,7 @@ enum class Kind : std::uint8_t {
   atomic_write,  // 8 bytes of payload; answered by an empty READ response
   cnp,           // congestion notification: neither request nor response, and BECN set
   mark,          // UC, UD: "say when you have taken what came before"; the DETH says who asks
-  mark_reached,  // the answer, with the mark's PSN
+  mark_reached,  // the answer, with the mark's PSN, and the receive buffer in the place of a Q_Key
 };
 
 /// Where in its message a packet stands; an "only" packet both begins and ends one.
@@ -280,7 +280,7 @@ inline constexpr Row kRows[] = {
     {cnp, "CNP", K::cnp, kOnly, kReserved},
 
     {mark, "MARK", K::mark, kOnly, kDeth},
-    {mark_reached, "MARK reached", K::mark_reached, kOnly, {}},
+    {mark_reached, "MARK reached", K::mark_reached, kOnly, kDeth},
 
     {xrc_send_first, "XRC SEND first", K::send, kFirst, kXrceth},
     {xrc_send_middle, "XRC SEND middle", K::send, kMiddle, kXrceth},

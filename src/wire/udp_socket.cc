@@ -166,6 +166,13 @@ Result<Fd> open_send_socket(const LocalAddress& local, std::uint16_t port) {
   return fd;
 }
 
+std::uint32_t receive_buffer(const Fd& fd) {
+  int bytes = 0;
+  socklen_t size = sizeof bytes;
+  const int rc = ::getsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &bytes, &size);
+  return rc == 0 && bytes > 0 ? static_cast<std::uint32_t>(bytes) : 0;
+}
+
 int path_mtu(const LocalAddress& local, const IpAddress& destination) {
   // Only a connected socket tells, and ours must not be connected.
   auto opened = open_udp(local);

@@ -21,6 +21,9 @@ namespace verbena::wire {
 /// whatever is sent to it is dropped by the kernel.
 [[nodiscard]] Result<Fd> open_send_socket(const LocalAddress& local, std::uint16_t port);
 
+/// Bytes of truesize that may wait in it; 0: the kernel doesn't say.
+[[nodiscard]] std::uint32_t receive_buffer(const Fd& fd);
+
 /// The MTU of the path to `destination` as the kernel knows it now; 0: it doesn't say.
 [[nodiscard]] int path_mtu(const LocalAddress& local, const IpAddress& destination);
 

@@ -112,6 +112,11 @@ class UdpWire::Impl {
     return Ok{};
   }
 
+  /// All sockets ask for the same.
+  [[nodiscard]] std::uint32_t receive_buffer() const {
+    return addresses_.empty() ? 0 : wire::receive_buffer(addresses_.front()->socket.fd);
+  }
+
   Result<BoundPort> bind_port(const PortBinding& wanted) {
     const auto generation = table_.generation();
     auto bound = ports_.bind(wanted);
@@ -463,6 +468,8 @@ std::uint32_t UdpWire::slot() const { return impl_->slot_; }
 Status UdpWire::open_address(const IpAddress& address, unsigned interface) {
   return impl_->open_address({address, interface});
 }
+
+std::uint32_t UdpWire::receive_buffer() const { return impl_->receive_buffer(); }
 
 Status UdpWire::join(const IpAddress& group, unsigned interface) {
   return impl_->join({group, interface});

@@ -60,6 +60,9 @@ class UdpWire final : public packet::FrameSink {
   /// of a link-local address). EADDRINUSE with a message that says who has the port.
   Status open_address(const IpAddress& address, unsigned interface);
 
+  /// What datagrams wait in until receive(), in truesize; 0: no address is open.
+  [[nodiscard]] std::uint32_t receive_buffer() const;
+
   /// Starts to receive what is sent to (group, 4791) on this interface. Every process that joined
   /// gets a copy. Counted: as many leave() undo it.
   Status join(const IpAddress& group, unsigned interface);

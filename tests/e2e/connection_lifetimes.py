@@ -8,11 +8,10 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 
-from cases import LO, VETHS, Case, MIB, next_tcp_port
+from cases import LO, VETHS, Case, MIB, compiled, next_tcp_port
 from connections import REFUSED, expect_in, run_client, start_server, wait_for_line
 from programs import CaseFailed, CaseSkipped, need_programs, tail
 
@@ -20,14 +19,7 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
 def build_connections(host):
-    """programs/connections.c"""
-    need_programs("cc")
-    program = os.path.join(host.logs, "connections")
-    if not os.path.exists(program):
-        subprocess.run(["cc", "-O2", "-o", program, str(PROGRAMS / "connections.c"), "-lrdmacm",
-                        "-libverbs"], check=True)
-        os.chmod(program, 0o755)
-    return program
+    return compiled(host, "connections", "-lrdmacm", "-libverbs")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,6 +171,34 @@ class ClientVanishes(WithServer):
 
 
 @dataclasses.dataclass(frozen=True)
+class Rejected(WithServer):
+    """A server that says no, and why."""
+
+    def serve(self, host, network, port):
+        return self._argv(host, network, port, "serve")
+
+    @staticmethod
+    def _argv(host, network, port, role):
+        return [compiled(host, "reject", "-lrdmacm", "-libverbs"), role,
+                network.server.addresses[4], str(port)]
+
+    def body(self, host, network, port, server):
+        deadline = host.deadline(self.timeout)
+        while True:
+            status, output = host.run(network.client.namespace,
+                                      self._argv(host, network, port, "connect"))
+            early = re.search(r"REJECTED, status 8\b", output)  # nobody listens yet
+            if not early or server.poll() is not None or time.monotonic() > deadline:
+                break
+        wanted = 'RDMA_CM_EVENT_REJECTED, status 28, private data "no, and this is why'
+        if status != 0 or wanted not in output:
+            raise CaseFailed(f"the client ended with {status}:\n{output}")
+        if server.wait(deadline) != 0:
+            raise CaseFailed(f"the server ended with {server.poll()}")
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Stopped(WithServer):
     """A process that is stopped (SIGSTOP) keeps nobody else on its address from connecting."""
 
@@ -289,6 +309,8 @@ def all_cases():
         Cmtime(LO, "rdma_cm/cmtime"),
         ListenerKilled(LO, "rdma_cm/listener-killed", quick=True),
         ClientVanishes(LO, "rdma_cm/client-vanishes", quick=True),
+        Rejected(LO, "rdma_cm/rejected", quick=True),
+        Rejected(VETHS[0], "rdma_cm/rejected"),
         Stopped(LO, "rdma_cm/stopped-neighbour", quick=True),
         ManyClients(LO, "rdma_cm/many-clients"),
         Copy(LO, "rdma_cm/rcopy", quick=True),

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "engine/window.h"
 
 namespace verbena::engine {
@@ -10,6 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::uint32_t kCost = Window::truesize(4096);
+constexpr std::uint32_t kDefaultBuffer = 212'992;
 constexpr Instant kStart = Instant{} + 1h;
 
 /// Sends until a mark is due, and the mark.
@@ -31,11 +34,11 @@ TEST(Pace, StopsAFixedDistanceAheadOfTheReceiver) {
   Pace pace;
   EXPECT_EQ(send_and_mark(pace, Psn{5}, kStart), 7u);
   EXPECT_EQ(send_until_closed(pace, kStart), 6u);
-  EXPECT_FALSE(pace.reached(Psn{4}));
+  EXPECT_FALSE(pace.reached(Psn{4}, kDefaultBuffer));
   EXPECT_FALSE(pace.fits(kCost));
-  EXPECT_TRUE(pace.reached(Psn{5}));
+  EXPECT_TRUE(pace.reached(Psn{5}, kDefaultBuffer));
   EXPECT_TRUE(pace.fits(kCost));
-  EXPECT_FALSE(pace.reached(Psn{5}));
+  EXPECT_FALSE(pace.reached(Psn{5}, kDefaultBuffer));
   // What left behind the mark counts for the next.
   EXPECT_EQ(send_and_mark(pace, Psn{9}, kStart), 1u);
 }
@@ -68,9 +71,18 @@ TEST(Pace, LeavesAPeerAloneThatNeverAnswers) {
 TEST(Pace, WaitsLongerForAPeerThatHasAnswered) {
   Pace pace;
   send_and_mark(pace, Psn{5}, kStart);
-  EXPECT_TRUE(pace.reached(Psn{5}));
+  EXPECT_TRUE(pace.reached(Psn{5}, kDefaultBuffer));
   send_and_mark(pace, Psn{6}, kStart);
   EXPECT_EQ(pace.deadline(), kStart + 200ms);
+}
+
+TEST(Pace, FillsHalfOfALargerBuffer) {
+  for (const auto& [buffer, packets] : {std::pair{0u, 7u}, {425'984u, 13u}, {~0u, 63u}}) {
+    Pace pace;
+    send_and_mark(pace, Psn{5}, kStart);
+    EXPECT_TRUE(pace.reached(Psn{5}, buffer));
+    EXPECT_EQ(send_and_mark(pace, Psn{6}, kStart), packets) << buffer;
+  }
 }
 
 }  // namespace

@@ -87,7 +87,7 @@ TEST(OpcodeTable, HeadersFollowTheKind) {
     EXPECT_EQ(info.atomic_eth, atomic) << info.name;
     EXPECT_EQ(info.atomic_ack_eth, info.kind == Kind::atomic_acknowledge) << info.name;
     EXPECT_EQ(info.feth, info.kind == Kind::flush) << info.name;
-    EXPECT_EQ(info.deth, info.service == Service::ud || info.kind == Kind::mark) << info.name;
+    EXPECT_EQ(info.deth, info.service == Service::ud || info.is_mark()) << info.name;
     EXPECT_EQ(info.xrceth, info.service == Service::xrc && info.is_request()) << info.name;
     EXPECT_EQ(info.reserved, info.kind == Kind::cnp) << info.name;
     EXPECT_EQ(info.immediate, info.name.ends_with("with immediate")) << info.name;
