@@ -365,7 +365,7 @@ def service_pingpong(topology, family, service, label, *extra, **kwargs):
 
 
 def service_cases(topology, family, mtu, thorough):
-    """The services beside RC, and what they share. Nothing is lost here: UC and UD would hang."""
+    """The services beside RC, and what they share. The networks lose nothing: UC and UD would hang."""
     for service in ("uc", "ud", "srq", "xsrq"):
         # UD has no -m: its messages fit the port's MTU. A UD message and its GRH fit one page.
         message = ("-s", str(min(mtu, 2048))) if service == "ud" else ("-s", "10000", "-m", str(mtu))
