@@ -612,12 +612,12 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   if (cnp) {
     ++counters.rcvd_cnps;
     slow_down(qp);
+  } else if (info.is_response()) {
+    handle_response(services_, qp, p, now);
   } else if (info.kind == packet::Kind::mark) {
     handle_mark(services_, qp, datagram, p);
   } else if (info.kind == packet::Kind::mark_reached) {
     if (!qp.requester.pace.reached(p.bth.psn, p.deth.qkey)) ++counters.drop_response;
-  } else if (info.is_response()) {
-    handle_response(services_, qp, p, now);
   } else {
     if (state == QpState::rtr && qp.type != QpType::ud &&
         !std::exchange(qp.responder.heard, true)) {
