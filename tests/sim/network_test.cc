@@ -137,7 +137,11 @@ std::uint64_t held(std::uint32_t datagram) {
   for (int i = 0; i < 400; ++i) {
     EXPECT_EQ(t.post(SendKind::send, datagram - kHeaders), PostResult::posted);
   }
-  EXPECT_FALSE(t.world.run_until([] { return false; }, 1ms));
+  // The sender asks whether it may go on, in vain, and then goes on.
+  t.world.filter = [](auto&, std::span<std::uint8_t> frame) {
+    return frame[0] != static_cast<std::uint8_t>(packet::Opcode::mark);
+  };
+  EXPECT_FALSE(t.world.run_until([] { return false; }, 1s));
   return 400 - t.c.b.node->overflows();
 }
 
