@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <utility>
 
 #include "host/nic.h"
 
@@ -19,10 +20,16 @@ Result<CompletionChannel*> CompletionChannel::create() {
 
 CompletionChannel::~CompletionChannel() { close(fd_); }
 
+void CompletionChannel::append(CompletionQueue& cq) {
+  cq.next_waiting = nullptr;
+  (last_ == nullptr ? first_ : last_->next_waiting) = &cq;
+  last_ = &cq;
+}
+
 void CompletionChannel::raise(CompletionQueue& cq) {
   {
     const std::lock_guard lock{mutex_};
-    events_.push_back(&cq);
+    if (cq.events_waiting++ == 0) append(cq);
   }
   // Fails only when 2^64 - 2 events wait.
   [[maybe_unused]] const int r = eventfd_write(fd_, 1);
@@ -33,17 +40,24 @@ Result<CompletionQueue*> CompletionChannel::get() {
     eventfd_t one = 0;
     if (eventfd_read(fd_, &one) != 0) return Error{errno, "reading a completion channel"};
     const std::lock_guard lock{mutex_};
-    if (events_.empty()) continue;  // its queue was destroyed meanwhile
-    CompletionQueue* const cq = events_.front();
-    events_.pop_front();
-    ++cq->events_taken;
-    return cq;
+    if (first_ == nullptr) continue;  // its queue was destroyed meanwhile
+    CompletionQueue& cq = *first_;
+    first_ = cq.next_waiting;
+    if (first_ == nullptr) last_ = nullptr;
+    if (--cq.events_waiting > 0) append(cq);
+    ++cq.events_taken;
+    return &cq;
   }
 }
 
-unsigned CompletionChannel::forget(const CompletionQueue& cq) {
+unsigned CompletionChannel::forget(CompletionQueue& cq) {
   const std::lock_guard lock{mutex_};
-  std::erase(events_, &cq);
+  if (std::exchange(cq.events_waiting, 0) > 0) {
+    CompletionQueue* before = nullptr;
+    for (CompletionQueue* at = first_; at != &cq; at = at->next_waiting) before = at;
+    (before == nullptr ? first_ : before->next_waiting) = cq.next_waiting;
+    if (last_ == &cq) last_ = before;
+  }
   return cq.events_taken;
 }
 

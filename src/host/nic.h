@@ -37,8 +37,12 @@ struct CompletionQueue {
   engine::CompletionQueue ring;
   CompletionChannel* const channel;  // may be nullptr
   EventSource events;
-  SpinLock polling;           // one consumer at a time
-  unsigned events_taken = 0;  // the channel's
+  SpinLock polling;  // one consumer at a time
+  // The channel's.
+  unsigned events_taken = 0;
+  unsigned events_waiting = 0;
+  CompletionQueue* next_waiting = nullptr;
+
   std::atomic<unsigned> vain_polls{0};
 };
 

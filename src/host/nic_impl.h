@@ -8,6 +8,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <thread>
@@ -196,8 +197,18 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     return static_cast<CompletionQueue*>(e.cq->cookie())->events;
   }
 
-  /// One round. True: there was something, so there may be more.
+  /// One round. True: there was something, so there may be more. Without memory it ends where it
+  /// is, and what is left is done a little later: the engine itself needs none, and what the
+  /// connection manager can't take its peers send again.
   bool step(Receive receive) {
+    try {
+      return try_step(receive);
+    } catch (const std::bad_alloc&) {
+      blocked_ = true;
+      return false;
+    }
+  }
+  bool try_step(Receive receive) {
     now_ = now();
     received_ = receive == Receive::yes && wire_->receive(*this) > 0;
     blocked_ = !rnic.work(*wire_, now_);
@@ -301,6 +312,13 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
 
   // NicThread::Work
   Outcome work(bool control) override {
+    try {
+      return try_work(control);
+    } catch (const std::bad_alloc&) {
+      return {now() + kFull, false};
+    }
+  }
+  Outcome try_work(bool control) {
     std::unique_lock lock{engine, std::defer_lock};
     if (control) {
       monitor->serve();

@@ -1,0 +1,65 @@
+#include "host/completion_channel.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <vector>
+
+#include "host/nic.h"
+
+namespace verbena::host {
+namespace {
+
+struct CompletionChannelTest : testing::Test {
+  CompletionChannelTest() : channel{CompletionChannel::create().value()} {
+    fcntl(channel->fd(), F_SETFL, fcntl(channel->fd(), F_GETFL) | O_NONBLOCK);
+  }
+  /// All that wait; EAGAIN after them.
+  std::vector<CompletionQueue*> take_all() {
+    std::vector<CompletionQueue*> taken;
+    for (;;) {
+      const auto event = channel->get();
+      if (!event) {
+        EXPECT_EQ(event.error().code, EAGAIN);
+        return taken;
+      }
+      taken.push_back(*event);
+    }
+  }
+  std::unique_ptr<CompletionChannel> channel;
+  CompletionQueue a{4, channel.get(), {}};
+  CompletionQueue b{4, channel.get(), {}};
+  CompletionQueue c{4, channel.get(), {}};
+};
+
+using Queues = std::vector<CompletionQueue*>;
+
+TEST_F(CompletionChannelTest, EveryEventIsTakenOnceAndCounted) {
+  for (CompletionQueue* q : {&a, &a, &b, &a}) channel->raise(*q);
+  EXPECT_EQ(take_all(), (Queues{&a, &b, &a, &a}));
+  EXPECT_EQ(a.events_taken, 3u);
+  EXPECT_EQ(b.events_taken, 1u);
+  channel->raise(b);
+  EXPECT_EQ(take_all(), (Queues{&b}));
+}
+
+TEST_F(CompletionChannelTest, AQueueThatGoesTakesItsEventsAlong) {
+  for (CompletionQueue* gone : {&a, &b, &c}) {
+    SCOPED_TRACE(gone == &a ? "first" : gone == &b ? "middle" : "last");
+    Queues others;
+    for (CompletionQueue* q : {&a, &b, &c}) {
+      channel->raise(*q);
+      if (q != gone) others.push_back(q);
+    }
+    channel->raise(*gone);
+    channel->forget(*gone);
+    EXPECT_EQ(take_all(), others);
+    channel->raise(*gone);  // the list is whole
+    EXPECT_EQ(take_all(), (Queues{gone}));
+  }
+}
+
+}  // namespace
+}  // namespace verbena::host
