@@ -19,6 +19,7 @@ WINDOWS = "src/engine/window_binding.cc"
 MEMORY = "src/engine/memory.h"
 CREDITS = "src/engine/credits.h"
 RUN_QUEUE = "src/engine/run_queue.cc"
+TIMER_QUEUE = "src/engine/timer_queue.cc"
 ICRC = "src/packet/icrc.cc"
 PACKET = "src/packet/packet.cc"
 PSN = "src/base/psn.h"
@@ -550,6 +551,40 @@ MUTANTS = [
     # RemoteKey.WindowCannotWriteWhatItsRegionCannot
     ("window-grants-more-than-its-region", WINDOWS,
      "if (writes && (parent->access & Access::kLocalWrite) == 0) return kRefused;",
+     ""),
+    # WindowTest.GoesWithTheQueuePairThatBoundIt
+    ("window-outlives-its-queue-pair", WINDOWS,
+     "qp.has_bound = qp.has_bound || type_2;",
+     ""),
+
+    # ---- timers
+
+    # TimerQueueTest.GivesTheEarliestWhateverHappened
+    ("timer-only-sinks-into-a-hole", TIMER_QUEUE,
+     "if (place > 0 && last.when < heap_[(place - 1) / 2].when) {",
+     "if (false) {"),
+    # TimerQueueTest.GivesTheEarliestWhateverHappened
+    ("timer-sinks-to-the-later-child", TIMER_QUEUE,
+     "heap_[child + 1].when < heap_[child].when",
+     "heap_[child].when < heap_[child + 1].when"),
+
+    # ---- no memory
+
+    # NoMemoryTraffic.IsLateAtWorst
+    ("response-without-room", RESPONDER,
+     "if (is_answered(p.info().kind)) r.responses.make_room();",
+     ""),
+    # NoMemoryTraffic.IsLateAtWorst
+    ("atomic-without-room", RESPONDER,
+     "if (is_atomic(p.info().kind)) r.atomics.make_room();",
+     ""),
+    # NoMemoryTraffic.IsLateAtWorst
+    ("receive-without-room", RESPONDER,
+     "if (takes_receive(p)) r.receive.sges.reserve(max_receive_sge(services, qp, p));",
+     ""),
+    # NoMemoryTraffic.IsLateAtWorst
+    ("read-without-room", REQUESTER,
+     "if (!make_room(r)) return Step::sink_full;",
      ""),
 
     # ---- packets
