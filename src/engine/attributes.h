@@ -14,6 +14,13 @@ namespace verbena::engine {
 
 enum class QpState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, error };
 
+[[nodiscard]] constexpr bool takes_responses(QpState s) {
+  return s == QpState::rts || s == QpState::sqd;
+}
+[[nodiscard]] constexpr bool takes_requests(QpState s) {
+  return takes_responses(s) || s == QpState::rtr || s == QpState::sqe;
+}
+
 [[nodiscard]] std::string_view name_of(QpState s);
 
 /// XRC has an end that only sends and one that only serves.

@@ -134,7 +134,6 @@ class Rnic {
   void schedule(QueuePair& qp);
   void reset(QueuePair& qp);
   void set_timer(QueuePair& qp);
-  void make_room_for_state_change();
   void make_room_for_queues();
 
   std::uint32_t slot_;

@@ -14,6 +14,7 @@ SEND_QUEUE = "src/engine/send_queue.cc"
 RECEIVE_QUEUE = "src/engine/receive_queue.cc"
 COMPLETION_QUEUE = "src/engine/completion_queue.cc"
 RNIC = "src/engine/rnic.cc"
+RNIC_SETUP = "src/engine/rnic_setup.cc"
 UNRELIABLE = "src/engine/unreliable.cc"
 WINDOWS = "src/engine/window_binding.cc"
 MEMORY = "src/engine/memory.h"
@@ -118,7 +119,7 @@ MUTANTS = [
      "if (fresh >= qp.attributes.max_dest_rd_atomic) return kInvalid;",
      ""),
     # RcAnswers.QueuePairThatGoesRepeatsItsLastAcknowledgement
-    ("goes-without-farewell", RNIC,
+    ("goes-without-farewell", RNIC_SETUP,
      "transmit_farewell(services_, qp, sink);",
      ";"),
     # RcAnswers.QueuePairThatExecutedNothingGoesInSilence
@@ -462,7 +463,7 @@ MUTANTS = [
      "slow_down(qp);",
      ""),
     # XrcAnswers.ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong
-    ("xrc-receive-outlives-its-queue", RNIC,
+    ("xrc-receive-outlives-its-queue", RNIC_SETUP,
      "if (std::exchange(qp.responder.receive.taken, false)) {",
      "if (false) {"),
     # Scenario.ErrorStateFlushesReceivesThatArePostedLater
@@ -470,7 +471,7 @@ MUTANTS = [
      "if (result == PostResult::posted && qp.state.load() == QpState::error) doorbells_.ring(qp);",
      ""),
     # WindowTest.GrantsWhatItIsBoundToAndNoMore
-    ("region-under-a-window-goes-away", RNIC,
+    ("region-under-a-window-goes-away", RNIC_SETUP,
      "if (region->windows != 0) {",
      "if (false) {"),
 
@@ -479,22 +480,18 @@ MUTANTS = [
      "finish_draining(qp);  // UC and UD",
      "// UC and UD"),
     # MisfortunesProperty.ReconnectedQueuePairsStartAfresh
-    ("reset-keeps-half-of-the-responder", RNIC,
+    ("reset-keeps-half-of-the-responder", RNIC_SETUP,
      "qp.responder = std::move(responder);",
      "qp.responder.expected = responder.expected;"),
-    # NoMemory
-    ("state-changes-without-room", RNIC,
-     "make_room_for_state_change(); if ((mask & Attr::kState)",
-     "if ((mask & Attr::kState)"),
     # NoMemory: the domain stays in use
-    ("counted-before-it-is-there", RNIC,
+    ("counted-before-it-is-there", RNIC_SETUP,
      "QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"
      " ++users_of_domain(qp);",
      "++(init.type == QpType::xrc_receive ? xrc_domains_.at(static_cast<std::uint32_t>(init.xrcd))"
      " : domains_.at(static_cast<std::uint32_t>(init.pd)));"
      " QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"),
     # Multicast.GroupGoesWithItsLastQueuePair
-    ("multicast-group-stays-without-members", RNIC,
+    ("multicast-group-stays-without-members", RNIC_SETUP,
      "std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });",
      ""),
     # SharedReceivesProperty, MisfortunesProperty
