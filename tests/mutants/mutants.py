@@ -577,12 +577,16 @@ MUTANTS = [
      ""),
     # NoMemoryTraffic.IsLateAtWorst
     ("receive-without-room", RESPONDER,
-     "if (takes_receive(p)) r.receive.sges.reserve(max_receive_sge(services, qp, p));",
-     ""),
+     "r.receive.sges.reserve(max_receive_sge(services, qp, p));",
+     "r.receive.sges.reserve(0 * max_receive_sge(services, qp, p));"),
     # NoMemoryTraffic.IsLateAtWorst
     ("read-without-room", REQUESTER,
-     "if (!make_room(r)) return Step::sink_full;",
+     "r.answered.make_room();",
      ""),
+    # NoMemoryTraffic.IsLateAtWorst
+    ("range-of-a-read-without-room", REQUESTER,
+     "r.asked.reserve(2 * r.asked.size() + 1);",
+     "r.asked.reserve(0);"),
 
     # ---- packets
 
