@@ -111,23 +111,24 @@ void fail(Services& services, QueuePair& qp, CompletionStatus status) {
   fail_send(services, qp, status);
 }
 
-void go_back(Services& services, QueuePair& qp, Instant now) {
-  ++services.counters.completer_retry_err;
+void go_back(Services& services, QueuePair& qp, RetryCause why, Instant now) {
+  ++qp.counters.completer_retry_err;
+  if (services.observer != nullptr) services.observer->retried(qp, why, qp.completer.unacked);
   qp.completer.round_trip.went_back();
   restart(qp);
   start_timers(qp, now);
 }
 
 /// A retry that counts (IBA 9.7.6.1.1).
-void retry(Services& services, QueuePair& qp, Instant now) {
+void retry(Services& services, QueuePair& qp, RetryCause why, Instant now) {
   Completer& c = qp.completer;
   if (c.retries_left == 0) {
-    ++services.counters.retry_exceeded_err;
+    ++qp.counters.retry_exceeded_err;
     fail(services, qp, CompletionStatus::retry_exceeded);
     return;
   }
   --c.retries_left;
-  go_back(services, qp, now);
+  go_back(services, qp, why, now);
 }
 
 /// Responses are missing from `unacked` on. Those behind the hole keep arriving: ask once.
@@ -136,21 +137,22 @@ void retry_gap(Services& services, QueuePair& qp, Instant now) {
   if (c.gap == c.unacked) return;
   c.window.lost(qp.requester.end);
   const Psn hole = c.unacked;
-  retry(services, qp, now);
+  retry(services, qp, RetryCause::missing_response, now);
   c.gap = hole;
 }
 
 void wait_for_receiver(Services& services, QueuePair& qp, std::uint8_t timer, Instant now) {
   Completer& c = qp.completer;
-  ++services.counters.rcvd_rnr_err;
+  ++qp.counters.rcvd_rnr_err;
   if (qp.attributes.rnr_retry != 7) {  // 7: for ever
     if (c.rnr_retries_left == 0) {
-      ++services.counters.retry_rnr_exceeded_err;
+      ++qp.counters.retry_rnr_exceeded_err;
       fail(services, qp, CompletionStatus::rnr_retry_exceeded);
       return;
     }
     --c.rnr_retries_left;
   }
+  if (services.observer != nullptr) services.observer->retried(qp, RetryCause::rnr_nak, c.unacked);
   c.round_trip.went_back();
   restart(qp);
   stop_timers(c);
@@ -161,9 +163,9 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
   using packet::NakCode;
   switch (code) {
     case NakCode::psn_sequence_error:
-      ++services.counters.rcvd_seq_err;
+      ++qp.counters.rcvd_seq_err;
       qp.completer.window.lost(qp.requester.end);
-      retry(services, qp, now);
+      retry(services, qp, RetryCause::sequence_nak, now);
       return;
     case NakCode::invalid_request:
       fail(services, qp, CompletionStatus::remote_invalid_request);
@@ -184,7 +186,7 @@ void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet&
   using Type = packet::Syndrome::Type;
   const packet::Syndrome syndrome = p.aeth.syndrome;
   if (syndrome.type() == Type::reserved) {
-    ++services.counters.drop_response;
+    ++qp.counters.drop_response;
     return;
   }
   // A NAK acknowledges what is before it, an ACK what it names, too.
@@ -256,7 +258,7 @@ void handle_own_response(Services& services, QueuePair& qp, const packet::Packet
     return;
   }
   if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail()) {
-    ++services.counters.drop_response;
+    ++qp.counters.drop_response;
     return;
   }
   const SendWqe& wqe = qp.sq.at(qp.sq.head());
@@ -314,7 +316,7 @@ void handle_response(Services& services, QueuePair& qp, const packet::Packet& p,
   if (ack && p.bth.psn.next() == c.unacked) c.credits.granted(p.aeth.syndrome);
   // Ghosts: answers to what is complete already, or was never asked.
   if (distance(p.bth.psn, c.unacked) < 0 || distance(p.bth.psn, qp.requester.end) >= 0) {
-    ++services.counters.drop_response;
+    ++qp.counters.drop_response;
     return;
   }
   if (p.info().kind == packet::Kind::acknowledge) {
@@ -331,17 +333,17 @@ void expire(Services& services, QueuePair& qp, Instant now) {
   end_wait(qp.requester, now);
   qp.requester.pace.expire(now);
   if (now >= c.timeout_at) {
-    ++services.counters.timeouts;
+    ++qp.counters.timeouts;
     c.window.collapse(qp.requester.end);
     c.gap.reset();
-    retry(services, qp, now);
+    retry(services, qp, RetryCause::timeout, now);
   } else if (now >= c.early_at) {
-    ++services.counters.early_retransmits;
+    ++qp.counters.early_retransmits;
     const Instant timeout_at = c.timeout_at;
     c.early_patience *= 2;
     c.window.collapse(qp.requester.end);
     c.gap.reset();
-    go_back(services, qp, now);
+    go_back(services, qp, RetryCause::early, now);
     c.timeout_at = timeout_at;  // it buys no time
   }
 }

@@ -85,6 +85,7 @@ void complete_receive(Services& services, QueuePair& qp, const packet::Packet& p
                         .invalidated = p.ieth.rkey,
                         .qpn = qp.qpn,
                         .source_qpn = p.deth.source};
+  ++qp.counters.rdma_recvs;
   complete(services, qp, *receive_cq(qp), done);
 }
 

@@ -34,10 +34,10 @@ class QpTable {
     --size_;
   }
   template <typename F>
-  void for_each(F&& f) {
-    for (auto& page : pages_) {
+  void for_each(F&& f) const {
+    for (const auto& page : pages_) {
       if (page == nullptr) continue;
-      for (auto& qp : *page) {
+      for (const auto& qp : *page) {
         if (qp != nullptr) f(*qp);
       }
     }

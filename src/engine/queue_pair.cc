@@ -29,7 +29,30 @@ void stop(QueuePair& qp) {
 
 }  // namespace
 
+QpState change_state(Services& services, QueuePair& qp, QpState to) {
+  const QpState from = qp.state.exchange(to);
+  if (from != to && services.observer != nullptr) services.observer->state_changed(qp, from, to);
+  return from;
+}
+
+std::string_view name_of(RetryCause c) {
+  switch (c) {
+    case RetryCause::timeout:
+      return "timeout";
+    case RetryCause::early:
+      return "early";
+    case RetryCause::sequence_nak:
+      return "sequence_nak";
+    case RetryCause::missing_response:
+      return "missing_response";
+    case RetryCause::rnr_nak:
+      return "rnr_nak";
+  }
+  return "?";
+}
+
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c) {
+  if (services.observer != nullptr) services.observer->completed(c);
   switch (cq.push(c)) {
     case CompletionQueue::Pushed::quietly:
       return;
@@ -38,7 +61,7 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
       return;
     case CompletionQueue::Pushed::overrun:
       // IBA 11.6.3.1.2: the queue is in error, and everybody who completes into it.
-      ++services.counters.cq_overruns;
+      ++qp.counters.cq_overruns;
       if (cq.fail()) services.tell({.kind = EventKind::cq_error, .cq = &cq});
       enter_error(services, qp, EventKind::qp_fatal);
       return;
@@ -53,13 +76,14 @@ void complete_send(Services& services, QueuePair& qp, CompletionStatus status) {
                         .kind = wqe.info().completion,
                         .byte_count = ok ? wqe.length : 0,
                         .qpn = qp.qpn};
+  if (ok && done.kind == CompletionKind::send) ++qp.counters.rdma_sends;
   const bool wanted = wqe.request.signaled || !ok;
   qp.sq.retire();  // from here on a post may take its place
   if (wanted) complete(services, qp, *qp.send_cq, done);
 }
 
 void fail_send(Services& services, QueuePair& qp, CompletionStatus status) {
-  ++services.counters.send_err;
+  ++qp.counters.send_err;
   if (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, status);
   if (qp.reliable()) {
     enter_error(services, qp);
@@ -67,13 +91,13 @@ void fail_send(Services& services, QueuePair& qp, CompletionStatus status) {
   }
   // Receiving goes on.
   if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
-  qp.state.store(QpState::sqe);
+  change_state(services, qp, QpState::sqe);
   stop(qp);
   flush(services, qp);
 }
 
 void enter_error(Services& services, QueuePair& qp, std::optional<EventKind> why) {
-  if (qp.state.exchange(QpState::error) == QpState::error) return;
+  if (change_state(services, qp, QpState::error) == QpState::error) return;
   if (why) services.tell({.kind = *why, .qp = &qp});
   stop(qp);
   flush(services, qp);

@@ -20,6 +20,7 @@
 #include "engine/attributes.h"
 #include "engine/completer.h"
 #include "engine/completion_queue.h"
+#include "engine/counters.h"
 #include "engine/doorbell.h"
 #include "engine/memory.h"
 #include "engine/receive_queue.h"
@@ -82,6 +83,8 @@ struct QueuePair {
   Responder responder;
   bool has_bound = false;  // a type 2 window, ever
 
+  Counters counters;
+
   // The RNIC's bookkeeping.
   Doorbell doorbell;
   bool runnable = false;  // in the RunQueue
@@ -105,6 +108,17 @@ struct QueuePair {
   /// The peer acknowledges.
   [[nodiscard]] bool reliable() const { return type != QpType::uc && type != QpType::ud; }
 };
+
+/// Every frame that leaves comes by here. `again`: it is a request that has left before.
+inline void note_frame(Services& services, QueuePair& qp, const packet::Packet& p,
+                       std::size_t payload, bool again = false) {
+  ++qp.counters.sent_pkts;
+  if (again) ++qp.counters.retransmitted_pkts;
+  if (services.observer != nullptr) services.observer->sent(qp, p, payload, again);
+}
+
+/// Returns the state that it had.
+QpState change_state(Services& services, QueuePair& qp, QpState to);
 
 /// Puts a completion into its queue. A queue that overruns takes its queue pair down with it.
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c);

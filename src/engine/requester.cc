@@ -98,6 +98,7 @@ bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::uint32_t o
 /// Headers, `length` bytes of payload from `offset`, pad; and off.
 Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
           packet::Packet& p, std::uint32_t offset, std::uint32_t length) {
+  const bool again = qp.reliable() && distance(qp.requester.end, p.bth.psn) > 0;
   p.bth.pad = packet::pad_of(length);
   const auto out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, length));
   if (out.empty()) return Step::sink_full;
@@ -109,7 +110,7 @@ Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const Send
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
             std::uint8_t{0});
   sink.commit();
-  ++services.counters.sent_pkts;
+  note_frame(services, qp, p, length, again);
   return Step::sent;
 }
 
@@ -135,7 +136,7 @@ void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const
   if (out.empty()) return;
   packet::encode_headers(p, out);
   sink.commit();
-  ++services.counters.sent_marks;
+  ++qp.counters.sent_marks;
   qp.requester.pace.mark_sent(p.bth.psn, now);
 }
 

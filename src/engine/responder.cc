@@ -201,6 +201,7 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
     // Nobody will hear of it: then the peer must not think so.
     if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
   }
+  if (p.bth.ack_request && r.answer) ++qp.counters.ack_deferred;
   // A gap that has been filled needs no NAK any more.
   if (p.bth.ack_request || r.answer) r.answer = Syndrome::ack();
 }
@@ -274,7 +275,7 @@ Psn end_of(const Response& r, std::uint32_t mtu) {
 void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;
   const Kind kind = p.info().kind;
-  ++services.counters.duplicate_request;
+  ++qp.counters.duplicate_request;
   if (!is_answered(kind)) {
     if (!r.answer) r.answer = Syndrome::ack();
     return;
@@ -322,7 +323,7 @@ void handle_request(Services& services, QueuePair& qp, const Packet& p) {
     return;
   }
   if (ahead > 0) {
-    ++services.counters.out_of_seq_request;
+    ++qp.counters.out_of_seq_request;
     if (!r.nak_sent) {
       r.nak_sent = true;
       r.answer = Syndrome::nak(NakCode::psn_sequence_error);
@@ -337,7 +338,7 @@ void handle_request(Services& services, QueuePair& qp, const Packet& p) {
   if (!refusal) refusal = check_length(qp, p);
   if (!refusal) refusal = check_memory(services, qp, p);
   if (refusal && refusal->type() == Syndrome::Type::rnr_nak) {
-    ++services.counters.send_rnr_err;
+    ++qp.counters.send_rnr_err;
     r.answer = refusal;
     r.nak_sent = true;  // what follows is dropped until this request comes again
     return;
@@ -387,7 +388,7 @@ Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, R
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
             std::uint8_t{0});
   sink.commit();
-  ++services.counters.sent_pkts;
+  note_frame(services, qp, p, length);
   response.psn = response.psn.next();
   response.sent += length;
   return Step::sent;
@@ -406,7 +407,7 @@ bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syn
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
-  ++services.counters.sent_pkts;
+  note_frame(services, qp, p, 0);
   return true;
 }
 
@@ -421,7 +422,8 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
-  ++services.counters.sent_cnps;
+  note_frame(services, qp, p, 0);
+  ++qp.counters.sent_cnps;
   return true;
 }
 

@@ -23,7 +23,8 @@ Rnic::Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy)
                 .counters = {},
                 .notifications = {},
                 .events = {},
-                .segments = {}},
+                .segments = {},
+                .observer = nullptr},
       entropy_{entropy} {
   services_.segments.reserve(Limits::kMaxSge);
 }
@@ -93,7 +94,7 @@ void Rnic::dispatch_multicast(const packet::Datagram& datagram, const packet::Pa
 
 void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
                     Instant now) {
-  Counters& counters = services_.counters;
+  Counters& counters = qp.counters;
   const packet::OpcodeInfo& info = p.info();
   // C9-7 ff.: service, partition, state and source, before anything else looks at it.
   const bool cnp = info.kind == packet::Kind::cnp;
@@ -124,6 +125,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     return;
   }
   ++counters.rcvd_pkts;
+  if (services_.observer != nullptr) services_.observer->received(qp, p);
   constexpr std::uint8_t kCongestionExperienced = 3;  // RFC 3168
   if (!cnp && qp.type != QpType::ud && (datagram.traffic_class & 3) == kCongestionExperienced) {
     note_congestion(qp.responder, now);
@@ -196,6 +198,12 @@ void Rnic::expire_timers(Instant now) {
     }
     set_timer(qp);
   }
+}
+
+Counters Rnic::counters() const {
+  Counters sum = services_.counters;
+  qps_.for_each([&](const QueuePair& qp) { sum += qp.counters; });
+  return sum;
 }
 
 Instant Rnic::next_deadline() const { return timers_.first(); }

@@ -83,8 +83,8 @@ class Rnic {
   Status destroy_srq(SharedReceiveQueue& srq);
   [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
   Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
-  /// `sink` takes the last words to the peer.
-  Status destroy_qp(QueuePair& qp, packet::FrameSink& sink);
+  /// `sink` takes the last words to the peer, `last` what it counted.
+  Status destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last = nullptr);
   /// UD: what is sent to this address with QPN 0xffffff is for this one, too.
   Status attach_multicast(QueuePair& qp, const IpAddress& group);
   Status detach_multicast(QueuePair& qp, const IpAddress& group);
@@ -118,7 +118,11 @@ class Rnic {
   /// What happened that no completion tells. Cleared by the caller.
   [[nodiscard]] std::vector<Event>& events() { return services_.events; }
 
-  [[nodiscard]] const Counters& counters() const { return services_.counters; }
+  /// The sum over all queue pairs, those that are gone included.
+  [[nodiscard]] Counters counters() const;
+
+  /// nullptr: nobody. It outlives the RNIC, or takes itself away.
+  void observe(Observer* observer) { services_.observer = observer; }
 
  private:
   [[nodiscard]] Status check_domains(const QpInit& init) const;

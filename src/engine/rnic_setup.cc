@@ -374,7 +374,7 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) try
     default:
       break;
   }
-  qp.state.store(to.state);
+  change_state(services_, qp, to.state);
   schedule(qp);
   set_timer(qp);
   finish_draining(qp);
@@ -403,7 +403,7 @@ void Rnic::reset(QueuePair& qp) {
   Requester requester{};
   Completer completer{};
   Responder responder{};
-  qp.state.store(QpState::reset);
+  change_state(services_, qp, QpState::reset);
   qp.sq.clear();
   qp.rq.clear();
   qp.attributes = {};
@@ -413,7 +413,7 @@ void Rnic::reset(QueuePair& qp) {
   qp.responder = std::move(responder);
 }
 
-Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
+Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last) {
   if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
   ring_doorbells();  // it may hang there
   runnable_.remove(qp);
@@ -426,6 +426,8 @@ Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink) {
   std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });
   std::erase_if(services_.events, [&](const Event& e) { return e.qp == &qp; });
   unbind_windows_of(keys_, qp);
+  services_.counters += qp.counters;
+  if (last != nullptr) *last = qp.counters;
   qps_.erase(qp.qpn);
   return Ok{};
 }

@@ -9,6 +9,7 @@
 #include "engine/counters.h"
 #include "engine/event.h"
 #include "engine/memory.h"
+#include "engine/observer.h"
 #include "engine/shared_receive_queue.h"
 #include "engine/work_request.h"
 
@@ -19,11 +20,12 @@ struct Services {
   KeyTable& keys;
   Dma& dma;
   const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
-  Counters counters;
+  Counters counters;                            // of no queue pair, or of one that is gone
   std::vector<CompletionQueue*> notifications;  // each once
   std::vector<Event> events;
   std::vector<Segment> segments;     // scratch of resolve(); has room for every gather list
   std::uint32_t receive_buffer = 0;  // of our sockets, in truesize; 0: not known
+  Observer* observer = nullptr;      // nullptr: nobody looks
 
   // Both have their room since the queues were made (see Rnic::make_room_for_queues).
   void notify(CompletionQueue& cq);

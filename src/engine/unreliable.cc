@@ -45,7 +45,7 @@ bool accept(Services& services, QueuePair& qp, const Packet& p) {
   const bool takes =
       (info.kind == Kind::send && info.first) || (info.kind == Kind::write && info.immediate);
   if (takes && !take_receive(services, qp)) {
-    ++services.counters.drop_no_receive;
+    ++qp.counters.drop_no_receive;
     return false;
   }
   if (info.kind == Kind::write) {
@@ -78,7 +78,7 @@ void handle_unreliable(Services& services, QueuePair& qp, const Packet& p) {
   // C9-152: a gap ends the message; the next one begins where it likes.
   const bool continues = !info.first && p.bth.psn == r.expected && r.message == info.kind;
   if (!info.first && !continues) {
-    ++services.counters.out_of_seq_request;
+    ++qp.counters.out_of_seq_request;
     r.message = Kind::none;
     r.expected = p.bth.psn.next();
     return;
@@ -96,7 +96,7 @@ void handle_unreliable(Services& services, QueuePair& qp, const Packet& p) {
 
 void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& datagram,
                      const Packet& p) {
-  Counters& counters = services.counters;
+  Counters& counters = qp.counters;
   if (p.deth.qkey != qp.attributes.qkey) {
     ++counters.drop_qkey;
     return;

@@ -2,7 +2,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -39,13 +38,12 @@ Result<Nic*> Nic::instance() {
   if (!udp) return udp.error();
   auto devices = DeviceMonitor::create();
   if (!devices) return devices.error();
-  auto impl = std::make_unique<Impl>(std::move(*frames), std::move(*udp), std::move(*devices));
+  auto outputs = Outputs::open(config());
+  if (!outputs) return outputs.error();
+  auto impl = std::make_unique<Impl>(std::move(*frames), std::move(*udp), std::move(*devices),
+                                     std::move(outputs).value());
   if (auto started = impl->start(); !started) return started.error();
-  if (const wire::Capture* capture = impl->wire().capture();
-      capture != nullptr && capture->path() != config().pcap) {
-    log(LogLevel::warn, "{} is taken: this process (pid {}) writes {}", config().pcap, getpid(),
-        capture->path());
-  }
+  impl->outputs().announce(impl->wire());
 
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.
   static std::once_flag once;
@@ -69,7 +67,10 @@ Result<Nic*> Nic::instance() {
         });
   });
   static const int at_exit = std::atexit([] {
-    if (Nic* nic = running.load()) nic->impl_->finish();
+    Nic* const nic = running.load();
+    if (nic == nullptr) return;
+    nic->impl_->finish();
+    nic->impl_->report();
   });
   static_cast<void>(at_exit);
   Nic* const nic = new Nic{std::move(impl)};  // lives as long as its thread: to the end
@@ -84,6 +85,17 @@ namespace {
 /// Polls in vain before a poller begins to offer its core to others: some 50 µs.
 constexpr unsigned kPatience = 64;
 
+/// The trace tells of a post once it is taken, with the time of the call: what it leads to may have
+/// happened by then.
+template <typename Queue, typename Request, typename Post>
+engine::PostResult traced(Trace* trace, const Queue& queue, const Request& r, Post&& post) {
+  if (trace == nullptr) return post();
+  const Instant at = now();
+  const engine::PostResult result = post();
+  if (result == engine::PostResult::posted) trace->posted(at, queue, r);
+  return result;
+}
+
 }  // namespace
 
 engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
@@ -93,15 +105,18 @@ engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
     flow.source_port = qp.ports.at(flow.source);
     if (flow.source_port == 0) return engine::PostResult::bad_request;
   }
-  return impl_->rnic.post_send(*qp.pair, r);
+  return traced(impl_->outputs().trace(), *qp.pair, r,
+                [&] { return impl_->rnic.post_send(*qp.pair, r); });
 }
 
 engine::PostResult Nic::post_receive(QueuePair& qp, const engine::ReceiveRequest& r) {
-  return impl_->rnic.post_receive(*qp.pair, r);
+  return traced(impl_->outputs().trace(), *qp.pair, r,
+                [&] { return impl_->rnic.post_receive(*qp.pair, r); });
 }
 
 engine::PostResult Nic::post_receive(SharedReceiveQueue& srq, const engine::ReceiveRequest& r) {
-  return engine::Rnic::post_receive(*srq.queue, r);
+  return traced(impl_->outputs().trace(), *srq.queue, r,
+                [&] { return engine::Rnic::post_receive(*srq.queue, r); });
 }
 
 void Nic::kick() { impl_->send_inline(); }

@@ -24,11 +24,11 @@
 #include "host/nic.h"
 #include "host/nic_thread.h"
 #include "host/no_cancellation.h"
+#include "host/outputs.h"
 #include "host/system_entropy.h"
 #include "host/waiting_requests.h"
 #include "packet/bth.h"
 #include "packet/mad.h"
-#include "wire/capture.h"
 #include "wire/udp_wire.h"
 
 namespace verbena::host {
@@ -44,13 +44,16 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   const std::unique_ptr<DeviceMonitor> monitor;  // has a lock of its own
 
   Impl(std::unique_ptr<FrameMemory> frames, std::unique_ptr<wire::UdpWire> udp,
-       std::unique_ptr<DeviceMonitor> devices)
+       std::unique_ptr<DeviceMonitor> devices, Outputs outputs)
       : monitor{std::move(devices)},
         frames_{std::move(frames)},
+        outputs_{std::move(outputs)},
         wire_{std::move(udp)},
         rnic{wire_->slot(), *frames_, entropy_},
         manager{{.slot = wire_->slot()}, entropy_},
-        thread_{*this} {}
+        thread_{*this} {
+    rnic.observe(outputs_.trace());
+  }
 
   Status start() {
     const std::array control{wire_->control_fd(), monitor->fd()};
@@ -131,8 +134,13 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     std::this_thread::sleep_for(last - now());
     locked_within(kFarewell, look);
   }
+  /// After finish().
+  void report() {
+    locked_within(kFarewell, [&] { outputs_.report(*wire_); });
+  }
 
   [[nodiscard]] wire::UdpWire& wire() { return *wire_; }
+  [[nodiscard]] Outputs& outputs() { return outputs_; }
 
   std::vector<cm::Event> take_connection_events() {
     const NoCancellation shield;
@@ -145,7 +153,10 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   Status destroy_qp(engine::QueuePair& qp) {
     const std::array rings{qp.send_cq, qp.receive_cq};
     const Qpn qpn = qp.qpn;
-    if (auto destroyed = rnic.destroy_qp(qp, *wire_); !destroyed) return destroyed;
+    engine::Counters last;
+    auto record = outputs_.pairs() != nullptr ? outputs_.pairs()->take(qp) : std::nullopt;
+    if (auto destroyed = rnic.destroy_qp(qp, *wire_, &last); !destroyed) return destroyed;
+    if (record) outputs_.pairs()->keep(std::move(*record), last);
     discard_completions(qpn, rings);
     return Ok{};
   }
@@ -171,6 +182,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   void abandon() {
+    outputs_.abandon();
     wire_->abandon();
     frames_->abandon();
     monitor->abandon();
@@ -229,7 +241,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     }
     rnic.events().clear();
     if (wire_->counters().send_errors != send_errors_) report_send_error();
-    if (wire_->capture() != nullptr && !capture_failed_) report_capture_error();
+    outputs_.after_step(*wire_);
     return received_ || (rnic.has_work() && !blocked_);
   }
 
@@ -240,12 +252,6 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     if (wire_->last_send_error() == reported_) return;
     reported_ = wire_->last_send_error();
     log(LogLevel::warn, "{}", reported_);
-  }
-
-  void report_capture_error() {
-    if (wire_->capture()->error().empty()) return;
-    capture_failed_ = true;
-    log(LogLevel::warn, "capture: {}", wire_->capture()->error());
   }
 
   void send_messages() {
@@ -338,6 +344,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   std::unique_ptr<FrameMemory> frames_;
+  Outputs outputs_;
   SystemEntropy entropy_;
   std::unique_ptr<wire::UdpWire> wire_;
   Instant now_ = now();
@@ -345,7 +352,6 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   bool blocked_ = false;
   std::uint64_t send_errors_ = 0;
   std::string reported_;  // the last of them
-  bool capture_failed_ = false;
   Gsi gsi_;
   WaitingRequests waiting_;
   std::atomic<bool> connection_events_{false};

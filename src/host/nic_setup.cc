@@ -147,7 +147,13 @@ Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
   auto qp = std::make_unique<QueuePair>();
   qp->events = events;
   init.cookie = qp.get();
-  const auto pair = impl_->locked([&] { return impl_->rnic.create_qp(init); });
+  const auto pair = impl_->locked([&] {
+    auto created = impl_->rnic.create_qp(init);
+    if (created && impl_->outputs().pairs() != nullptr) {
+      impl_->outputs().pairs()->created(**created);
+    }
+    return created;
+  });
   if (!pair) return pair.error();
   qp->pair = *pair;
   return qp.release();
@@ -167,6 +173,7 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
                                         attributes.path_mtu, device.active_mtu(), device.name,
                                         device.interface_mtu)});
     }
+    if (PairRecords* records = impl_->outputs().pairs()) records->on_device(pair, device.name);
     // Nothing is opened for a call that will be refused.
     if (auto legal = check_transition(pair.type, pair.state.load(), attributes, mask); !legal) {
       return named(legal.error());

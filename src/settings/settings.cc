@@ -57,6 +57,12 @@ constexpr std::array kVariables{
              "what the network does to the frames that leave, as drop=1%,delay=2ms", set_faults},
     Variable{"VERBENA_PCAP", "--pcap", "FILE", "every frame, as pcapng",
              [](Settings& s, std::string_view v) { return set_file(s.pcap, v); }},
+    Variable{"VERBENA_TRACE", "--trace", "FILE",
+             "posts, frames, retries, completions, as JSON lines",
+             [](Settings& s, std::string_view v) { return set_file(s.trace, v); }},
+    Variable{"VERBENA_STATS", "--stats", "-|FILE",
+             "counters at the end: - as a table to stderr, FILE as JSON",
+             [](Settings& s, std::string_view v) { return set_file(s.stats, v); }},
 };
 
 std::string list_of_variables() {

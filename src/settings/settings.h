@@ -18,11 +18,16 @@ namespace verbena::settings {
 /// Ordered: a level shows itself and those before it.
 enum class LogLevel { off, error, warn, info, debug };
 
+/// Statistics as a table for people, not as JSON into a file.
+inline constexpr std::string_view kStderr = "-";
+
 struct Settings {
   LogLevel log = LogLevel::warn;    // VERBENA_LOG
   bool only = false;                // VERBENA_ONLY: hide the devices of real hardware
   std::optional<FaultSpec> faults;  // VERBENA_FAULTS
   std::string pcap;                 // VERBENA_PCAP: a file; empty: none
+  std::string trace;                // VERBENA_TRACE: a file; empty: none
+  std::string stats;                // VERBENA_STATS: a file, or kStderr; empty: none
 };
 
 struct Variable {

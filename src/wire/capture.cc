@@ -51,7 +51,9 @@ Result<std::unique_ptr<Capture>> Capture::open(const std::string& path) {
   std::unique_ptr<Capture> capture{new Capture{std::move(file).value()}};
   pcapng::append_section(capture->buffer_, "Verbena, process " + std::to_string(::getpid()));
   capture->write();
-  if (!capture->error_.empty()) return Error{EIO, "capture " + capture->error_};
+  if (!capture->error_.empty()) {
+    return Error{EIO, "capture: " + capture->error_ + "; make room or name another file"};
+  }
   return capture;
 }
 

@@ -7,6 +7,7 @@
 #include "base/bytes.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
+#include "wire/wire_counters.h"
 
 namespace verbena::wire {
 namespace {
@@ -15,8 +16,7 @@ constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
 constexpr int kTries = 64;
 
 std::size_t size_on_the_line(const Faults::Frame& frame) {
-  const std::size_t ip_and_udp = frame.flow.source.is_v4() ? 28 : 48;
-  return frame.bytes.size() + ip_and_udp;
+  return frame.bytes.size() + ip_and_udp_size(frame.flow.source.is_v4());
 }
 
 /// Between such frames the order matters to somebody.

@@ -74,7 +74,7 @@ Status OutputFile::append(std::string_view records) {
       // Best effort: on a full disk this is what still works.
       static_cast<void>(::ftruncate(fd_.get(), static_cast<off_t>(size_)));
       fd_.reset();
-      return system_error(why, "write " + path_, "it ends here; traffic goes on");
+      return system_error(why, "write " + path_);
     }
     done += static_cast<std::size_t>(n);
   }

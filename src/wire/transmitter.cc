@@ -243,10 +243,18 @@ void Transmitter::send_run(std::size_t first, std::size_t count) {
     return;
   }
   for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) {
-    batches_[first + i].done = true;
-    counters_.frames_sent += batches_[first + i].frames;
-    if (capture_ != nullptr && faults_ == nullptr) capture(batches_[first + i]);
+    Batch& batch = batches_[first + i];
+    batch.done = true;
+    count_sent(batch);
+    if (capture_ != nullptr && faults_ == nullptr) capture(batch);
   }
+}
+
+void Transmitter::count_sent(const Batch& batch) {
+  counters_.frames_sent += batch.frames;
+  PortTraffic& port = counters_.port(batch.socket->local.interface);
+  port.sent_packets += batch.frames;
+  port.sent_bytes += batch.bytes + batch.frames * ip_and_udp_size(batch.flow.source.is_v4());
 }
 
 void Transmitter::refused(std::size_t index, int code) {

@@ -69,6 +69,7 @@ class Transmitter {
   void capture(const Batch& batch);
   [[nodiscard]] bool release(const Faults::Frame& frame);
   void send_run(std::size_t first, std::size_t count);
+  void count_sent(const Batch& batch);
   void refused(std::size_t index, int code);
   void split(std::size_t index);
   void fail(Batch& batch, int code);

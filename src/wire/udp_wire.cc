@@ -315,9 +315,16 @@ class UdpWire::Impl {
       ++counters_.handover_drops;  // slot 0 is nobody's
       return 0;
     }
-    ++counters_.frames_received;
-    sink.datagram(d);
+    deliver(d, address.socket.local.interface, sink);
     return 0;
+  }
+
+  void deliver(const packet::Datagram& d, unsigned interface, DatagramSink& sink) {
+    ++counters_.frames_received;
+    PortTraffic& port = counters_.port(interface);
+    ++port.received_packets;
+    port.received_bytes += d.bytes.size() + ip_and_udp_size(d.source.is_v4());
+    sink.datagram(d);
   }
 
   [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const {
@@ -377,8 +384,7 @@ class UdpWire::Impl {
       return;
     }
     ++counters_.handover_received;
-    ++counters_.frames_received;
-    sink.datagram(d);
+    deliver(d, interface_of(d.destination), sink);
   }
 
   /// Its socket left the kernel's arrays, so others moved.

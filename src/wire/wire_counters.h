@@ -1,8 +1,21 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace verbena::wire {
+
+/// What passed one interface, IP and UDP headers included.
+struct PortTraffic {
+  unsigned interface = 0;
+  std::uint64_t sent_packets = 0;
+  std::uint64_t sent_bytes = 0;
+  std::uint64_t received_packets = 0;
+  std::uint64_t received_bytes = 0;
+};
+
+[[nodiscard]] constexpr std::size_t ip_and_udp_size(bool v4) { return v4 ? 28 : 48; }
 
 /// Monotonic since the wire was created.
 struct WireCounters {
@@ -17,6 +30,14 @@ struct WireCounters {
   std::uint64_t handover_drops = 0;   // … and could not be passed on
   std::uint64_t handover_received = 0;  // ours, passed on by another process
   std::uint64_t foreign_probes = 0;     // dropped: steering probe without our registry's nonce
+  std::vector<PortTraffic> ports;       // few
+
+  PortTraffic& port(unsigned interface) {
+    for (PortTraffic& p : ports) {
+      if (p.interface == interface) return p;
+    }
+    return ports.emplace_back(PortTraffic{.interface = interface});
+  }
 };
 
 }  // namespace verbena::wire

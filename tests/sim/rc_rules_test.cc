@@ -261,20 +261,20 @@ TEST(RcCompletions, AckOfWhatWasNeverSentIsDropped) {
   p.watch([](bool, const Packet&) { return false; });
   p.post(SendKind::write, 10);
   p.run(10us);
-  const auto& dropped = p.c.a.node->rnic().counters().drop_response;
+  const auto dropped = [&] { return p.c.a.node->rnic().counters().drop_response; };
   Packet ack;
   ack.bth.opcode = Opcode::rc_acknowledge;
   ack.bth.psn = p.c.a.qp->requester.end + 5;
   p.forge(ack);
   p.run(10us);
-  EXPECT_EQ(dropped, 1u);
+  EXPECT_EQ(dropped(), 1u);
   EXPECT_TRUE(p.c.a.cq->empty());
   ack.bth.psn = p.c.a.qp->requester.end.previous();
   p.forge(ack);
   EXPECT_EQ(p.wait(p.c.a)[0].status, CompletionStatus::success);
   // And a second time it is of nothing that waits.
   p.forge(ack);
-  EXPECT_EQ(dropped, 2u);
+  EXPECT_EQ(dropped(), 2u);
 }
 
 TEST(RcCompletions, ReadResponseOfTheWrongLengthIsABadResponse) {

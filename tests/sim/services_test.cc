@@ -170,7 +170,7 @@ TEST(Ud, WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted) {
   p.receive(40 + 9, 9);
   ASSERT_EQ(p.c.a.send(p.request(SendKind::send, 10)), PostResult::posted);
   p.settle();
-  const auto& counters = p.c.b.node->rnic().counters();
+  const auto counters = p.c.b.node->rnic().counters();
   EXPECT_EQ(counters.drop_qkey, 1u);
   EXPECT_EQ(counters.drop_no_receive, 1u);
   EXPECT_EQ(counters.drop_too_long, 1u);

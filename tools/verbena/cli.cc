@@ -28,6 +28,7 @@ constexpr auto kRunExamples = R"(Examples:
   verbena run --faults drop=1%,reorder=2%,delay=2ms -- ibv_rc_pingpong -d vb_lo -g 0 -c
   verbena run --pcap out.pcapng -- rping -c -a 127.0.0.1 -C 3
   tshark -r out.pcapng --disable-protocol rpcordma
+  verbena run --stats --trace out.jsonl -- ib_write_bw -d vb_lo 127.0.0.1
 
 Exit status: the program's own; 2 bad option or VERBENA_* variable; 126 the program can't run
 on our device (the reason is printed); 127 no such program.)";
@@ -96,6 +97,14 @@ int main_of_verbena(int argc, char** argv) {
                    "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); a "
                    "second process' file has its process id in the name")
       ->type_name("FILE");
+  run_command
+      ->add_option("--trace", run_options.trace,
+                   "Write posts, frames, retransmissions, completions and changes of state to "
+                   "FILE, as JSON lines (VERBENA_TRACE)")
+      ->type_name("FILE");
+  run_command->add_flag("--stats{-}", run_options.stats,
+                        "Print the counters of ports and queue pairs when PROGRAM exits; "
+                        "--stats=FILE writes them as JSON (VERBENA_STATS)");
   run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
       ->required()
       ->type_name("[ARGUMENT…]");

@@ -19,6 +19,8 @@ struct RunOptions {
   std::string log;
   std::string faults;
   std::string pcap;
+  std::string trace;
+  std::string stats;
   std::vector<std::string> command;
 };
 /// Returns only when the program could not be started.

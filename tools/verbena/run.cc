@@ -24,12 +24,24 @@ void set_variable(const char* name, const std::string& value) {
   if (!value.empty()) setenv(name, value.c_str(), 1);
 }
 
-/// A file that the environment names, whoever put it there. The complaint about it, or "".
-std::string prepare(const char* variable, const std::string& path) {
-  if (path.empty()) return "";
-  const OutputFile file = prepare_output(path);
-  setenv(variable, file.path.c_str(), 1);
-  return file.problem;
+/// The files that the environment names, whoever put them there. The first complaint, or "".
+std::string prepare_files(const settings::Settings& s) {
+  struct Named {
+    const char* option;
+    const char* variable;
+    const std::string& path;
+  };
+  const std::string none;
+  const std::string& stats = s.stats == settings::kStderr ? none : s.stats;
+  for (const Named& named :
+       {Named{"--pcap", "VERBENA_PCAP", s.pcap}, Named{"--trace", "VERBENA_TRACE", s.trace},
+        Named{"--stats", "VERBENA_STATS", stats}}) {
+    if (named.path.empty()) continue;
+    const OutputFile file = prepare_output(named.path);
+    if (!file.problem.empty()) return fmt::format("{} {}", named.option, file.problem);
+    setenv(named.variable, file.path.c_str(), 1);
+  }
+  return "";
 }
 
 }  // namespace
@@ -39,6 +51,8 @@ int run(const RunOptions& options) {
   set_variable("VERBENA_LOG", options.log);
   set_variable("VERBENA_FAULTS", options.faults);
   set_variable("VERBENA_PCAP", options.pcap);
+  set_variable("VERBENA_TRACE", options.trace);
+  set_variable("VERBENA_STATS", options.stats);
   const auto [settings, problems] = settings::read_environment(environ);
   if (!problems.empty()) return fail(kExitUsage, problems.front());
 
@@ -53,8 +67,8 @@ int run(const RunOptions& options) {
   }
   if (const auto reason = reason_to_refuse(*program)) return fail(kExitRefused, *reason);
 
-  if (const auto problem = prepare("VERBENA_PCAP", settings.pcap); !problem.empty()) {
-    return fail(kExitUsage, "--pcap " + problem);
+  if (const auto problem = prepare_files(settings); !problem.empty()) {
+    return fail(kExitUsage, problem);
   }
   set_preload_environment(library.path);
   std::vector<char*> arguments;

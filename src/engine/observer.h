@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/psn.h"
+#include "engine/attributes.h"
+#include "engine/completion.h"
+#include "packet/packet.h"
+
+namespace verbena::engine {
+
+struct QueuePair;
+
+/// Why a requester sends again.
+enum class RetryCause : std::uint8_t { timeout, early, sequence_nak, missing_response, rnr_nak };
+
+[[nodiscard]] std::string_view name_of(RetryCause c);
+
+/// Sees what happens. Called in the middle of things: it may look, but not call back.
+class Observer {
+ public:
+  /// `payload` bytes are behind the headers of `p`. `again`: a request that has left before.
+  virtual void sent(const QueuePair& qp, const packet::Packet& p, std::size_t payload,
+                    bool again) = 0;
+  /// A frame that is the queue pair's; what it makes of it follows.
+  virtual void received(const QueuePair& qp, const packet::Packet& p) = 0;
+  /// The next frame that the requester sends is `from`.
+  virtual void retried(const QueuePair& qp, RetryCause cause, Psn from) = 0;
+  virtual void completed(const Completion& c) = 0;
+  virtual void state_changed(const QueuePair& qp, QpState from, QpState to) = 0;
+
+ protected:
+  ~Observer() = default;
+};
+
+}  // namespace verbena::engine

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "host/statistics.h"
+#include "host/trace.h"
+#include "settings/settings.h"
+#include "wire/output_file.h"
+#include "wire/udp_wire.h"
+
+namespace verbena::host {
+
+/// What a NIC lets the user see: trace and statistics, and word of what became of the capture.
+class Outputs {
+ public:
+  static Result<Outputs> open(const settings::Settings& settings);
+
+  /// nullptr: not wanted.
+  [[nodiscard]] Trace* trace() const { return trace_.get(); }
+  /// nullptr: not wanted.
+  [[nodiscard]] PairRecords* pairs() const { return pairs_.get(); }
+
+  /// Says which files have other names than the user gave them.
+  void announce(const wire::UdpWire& wire) const;
+  /// After each step of the NIC: files get what was gathered for them, and an error is said once.
+  void after_step(const wire::UdpWire& wire) {
+    if (trace_ != nullptr) trace_->write();
+    if (watched_) say_errors(wire);
+  }
+  /// At the end of the process.
+  void report(const wire::UdpWire& wire);
+  /// In a forked child: the files are the parent's.
+  void abandon();
+
+ private:
+  void say_errors(const wire::UdpWire& wire);
+
+  settings::Settings settings_;
+  std::unique_ptr<Trace> trace_;
+  std::unique_ptr<PairRecords> pairs_;
+  std::optional<wire::OutputFile> stats_;
+  bool watched_ = false;  // there are files that may fail
+  bool trace_failed_ = false;
+  bool capture_failed_ = false;
+};
+
+}  // namespace verbena::host

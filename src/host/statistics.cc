@@ -1,0 +1,284 @@
+#include "host/statistics.h"
+
+#include <fmt/format.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+
+#include "wire/capture.h"
+
+namespace verbena::host {
+namespace {
+
+using Value = Statistics::Value;
+
+constexpr std::size_t kMaxRows = 32;  // of the table for people
+
+std::string interface_name(unsigned index) {
+  std::array<char, IF_NAMESIZE> name{};
+  return if_indextoname(index, name.data()) != nullptr ? name.data() : "";
+}
+
+/// Times that the interface lost its carrier; nothing if it doesn't say.
+void add_link_downed(std::vector<Value>& to, const std::string& interface) {
+  std::uint64_t count = 0;
+  std::ifstream file{"/sys/class/net/" + interface + "/carrier_down_count"};
+  if (file >> count) to.emplace_back("link_downed", count);
+}
+
+Statistics::Port& port_named(Statistics& s, const std::string& device) {
+  const auto found = std::ranges::find(s.ports, device, &Statistics::Port::device);
+  return found != s.ports.end() ? *found : s.ports.emplace_back(Statistics::Port{device, {}, {}});
+}
+
+Statistics::Pair record_of(const engine::QueuePair& qp, const std::string& device) {
+  const bool connected = qp.type != engine::QpType::ud;
+  return {.qpn = qp.qpn,
+          .type = qp.type,
+          .device = device,
+          .peer = connected ? qp.attributes.flow.destination : IpAddress{},
+          .peer_qpn = connected ? qp.attributes.dest_qpn : Qpn{},
+          .counters = qp.counters};
+}
+
+// ---- the table
+
+/// Rows of words; the first row is the heading. Numbers stand to the right.
+class Table {
+ public:
+  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+
+  [[nodiscard]] std::string text(std::size_t words) const {
+    std::vector<std::size_t> widths(rows_.front().size());
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string out;
+    for (const auto& row : rows_) {
+      for (std::size_t i = 0; i < row.size(); ++i) {
+        out += i < words ? fmt::format("{:<{}}", row[i], widths[i])
+                         : fmt::format("{:>{}}", row[i], widths[i]);
+        out += i + 1 < row.size() ? "  " : "\n";
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+/// Those that count something in one of the rows.
+template <typename Rows>
+std::vector<engine::CounterInfo> counters_in(const Rows& rows) {
+  std::vector<engine::CounterInfo> used;
+  for (const engine::CounterInfo& c : engine::kCounters) {
+    const bool any =
+        std::ranges::any_of(rows, [&](const auto& row) { return row.counters.*c.value != 0; });
+    if (any) used.push_back(c);
+  }
+  return used;
+}
+
+void add_counters(std::vector<std::string>& cells, const engine::Counters& counters,
+                  const std::vector<engine::CounterInfo>& used) {
+  for (const auto& c : used) cells.push_back(std::to_string(counters.*c.value));
+}
+
+void add_names(std::vector<std::string>& cells, const std::vector<engine::CounterInfo>& used) {
+  for (const auto& c : used) cells.emplace_back(c.name);
+}
+
+std::string table_of_ports(const Statistics& s) {
+  const auto used = counters_in(s.ports);
+  std::vector<std::string> heading{"port"};
+  std::vector<std::string_view> names;
+  for (const auto& port : s.ports) {
+    for (const auto& [name, value] : port.traffic) {
+      if (value != 0 && std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  heading.insert(heading.end(), names.begin(), names.end());
+  add_names(heading, used);
+  Table table;
+  table.row(heading);
+  for (const auto& port : s.ports) {
+    std::vector<std::string> cells{port.device + "/1"};
+    for (const auto name : names) {
+      const auto found = std::ranges::find(port.traffic, name, &Value::first);
+      cells.push_back(std::to_string(found != port.traffic.end() ? found->second : 0));
+    }
+    add_counters(cells, port.counters, used);
+    table.row(cells);
+  }
+  return table.text(1);
+}
+
+std::string table_of_pairs(const Statistics& s) {
+  const auto used = counters_in(s.pairs);
+  std::vector<std::string> heading{"qp", "service", "port", "peer"};
+  add_names(heading, used);
+  Table table;
+  table.row(heading);
+  for (const auto& pair : s.pairs) {
+    if (static_cast<std::size_t>(&pair - s.pairs.data()) == kMaxRows) break;
+    const bool connected = pair.peer != IpAddress{};
+    std::vector<std::string> cells{
+        fmt::format("{:#08x}", pair.qpn.value()), std::string{name_of(pair.type)},
+        pair.device.empty() ? "-" : pair.device + "/1",
+        connected ? fmt::format("{} {:#08x}", pair.peer.text(), pair.peer_qpn.value()) : "-"};
+    add_counters(cells, pair.counters, used);
+    table.row(cells);
+  }
+  return table.text(4);
+}
+
+/// "name value, …", without zeros.
+std::string line_of(std::string_view title, const std::vector<Value>& values) {
+  std::string line;
+  for (const auto& [name, value] : values) {
+    if (value != 0) line += fmt::format("{}{} {}", line.empty() ? "" : ", ", name, value);
+  }
+  return line.empty() ? line : fmt::format("{}: {}\n", title, line);
+}
+
+// ---- JSON
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out.append("\\").push_back(c);
+    } else if (code < 0x20 || code >= 0x7f) {
+      out += fmt::format("\\u{:04x}", code);
+    } else {
+      out.push_back(c);
+    }
+  }
+  return out + "\"";
+}
+
+std::string object_of(const std::vector<Value>& values) {
+  std::string out;
+  for (const auto& [name, value] : values) {
+    out += fmt::format("{}\"{}\":{}", out.empty() ? "" : ",", name, value);
+  }
+  return "{" + out + "}";
+}
+
+std::string object_of(const engine::Counters& counters) {
+  std::vector<Value> values;
+  for (const auto& c : engine::kCounters) values.emplace_back(c.name, counters.*c.value);
+  return object_of(values);
+}
+
+std::string object_of(const Statistics::Port& port) {
+  return fmt::format(R"({{"device":{},"port":1,"counters":{},"hw_counters":{}}})",
+                     quoted(port.device), object_of(port.traffic), object_of(port.counters));
+}
+
+std::string object_of(const Statistics::Pair& pair) {
+  return fmt::format(R"({{"qp":{},"service":"{}","device":{},"peer":{},"peer_qp":{},)"
+                     R"("counters":{}}})",
+                     pair.qpn.value(), name_of(pair.type), quoted(pair.device),
+                     quoted(pair.peer != IpAddress{} ? pair.peer.text() : ""),
+                     pair.peer_qpn.value(), object_of(pair.counters));
+}
+
+template <typename T>
+std::string list_of(const std::vector<T>& items) {
+  std::string out;
+  for (const T& item : items) out += (out.empty() ? "" : ",") + object_of(item);
+  return "[" + out + "]";
+}
+
+}  // namespace
+
+std::optional<PairRecords::Record> PairRecords::take(const engine::QueuePair& qp) {
+  const auto found = live_.find(&qp);
+  if (found == live_.end()) return std::nullopt;
+  Record record{found->second.number, record_of(qp, found->second.device)};
+  live_.erase(found);
+  return record;
+}
+
+void PairRecords::keep(Record record, const engine::Counters& last) {
+  if (gone_.size() < kMax) {
+    record.pair.counters = last;
+    gone_.push_back(std::move(record));
+  } else {
+    gone_sums_[record.pair.device] += last;
+    ++unlisted_;
+  }
+}
+
+void PairRecords::fill(Statistics& s) const {
+  auto all = gone_;
+  for (const auto& [qp, live] : live_) all.push_back({live.number, record_of(*qp, live.device)});
+  std::ranges::sort(all, {}, &Record::number);
+  for (auto& [number, pair] : all) {
+    if (!pair.device.empty()) port_named(s, pair.device).counters += pair.counters;
+    s.pairs.push_back(std::move(pair));
+  }
+  for (const auto& [device, counters] : gone_sums_) {
+    if (!device.empty()) port_named(s, device).counters += counters;
+  }
+  s.unlisted = unlisted_;
+}
+
+void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
+  const wire::WireCounters& w = wire.counters();
+  for (const wire::PortTraffic& p : w.ports) {
+    const std::string interface = interface_name(p.interface);
+    if (interface.empty()) continue;  // it is gone
+    Statistics::Port& port = port_named(s, "vb_" + interface);
+    // IBA 16.1.3.5: data is counted in words of four bytes.
+    port.traffic = {{"port_xmit_packets", p.sent_packets},
+                    {"port_xmit_data", p.sent_bytes / 4},
+                    {"port_rcv_packets", p.received_packets},
+                    {"port_rcv_data", p.received_bytes / 4}};
+    add_link_downed(port.traffic, interface);
+  }
+  s.wire = {{"frames_sent", w.frames_sent},
+            {"frames_received", w.frames_received},
+            {"send_errors", w.send_errors},
+            {"icrc_errors", w.icrc_errors},
+            {"malformed", w.malformed},
+            {"socket_drops", w.socket_drops},
+            {"handed_over", w.handed_over},
+            {"handover_drops", w.handover_drops},
+            {"handover_received", w.handover_received},
+            {"foreign_probes", w.foreign_probes},
+            {"capture_lost", wire.capture() != nullptr ? wire.capture()->lost() : 0}};
+  if (wire.faults() == nullptr) return;
+  const wire::FaultCounters& f = wire.faults()->counters();
+  s.faults = {{"dropped", f.dropped},
+              {"duplicated", f.duplicated},
+              {"reordered", f.reordered},
+              {"corrupted", f.corrupted}};
+}
+
+std::string as_table(const Statistics& s) {
+  std::string out = fmt::format("verbena: {}, process {}\n", s.program, s.pid);
+  if (!s.ports.empty()) out += table_of_ports(s);
+  if (!s.pairs.empty()) out += table_of_pairs(s);
+  const std::size_t shown = std::min(s.pairs.size(), kMaxRows);
+  if (const auto more = s.pairs.size() - shown + s.unlisted; more > 0) {
+    out += fmt::format("… and {} more queue pairs; --stats=FILE has up to {}\n", more,
+                       PairRecords::kMax);
+  }
+  return out + line_of("wire", s.wire) + line_of("faults", s.faults);
+}
+
+std::string as_json(const Statistics& s) {
+  return fmt::format(
+      R"({{"program":{},"pid":{},"ports":{},"qps":{},"qps_unlisted":{},"wire":{},"faults":{}}})"
+      "\n",
+      quoted(s.program), s.pid, list_of(s.ports), list_of(s.pairs), s.unlisted, object_of(s.wire),
+      object_of(s.faults));
+}
+
+}  // namespace verbena::host
