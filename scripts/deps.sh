@@ -12,7 +12,7 @@ packages_of() {
       libbenchmark-dev python3 ;;
     lint) echo clang-format clang-tidy ;;
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
-      ethtool util-linux ;;
+      ethtool util-linux tshark ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-14-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;

@@ -125,12 +125,12 @@ void handle_mark(Services& services, QueuePair& qp, const packet::Datagram& data
                  const Packet& p) {
   constexpr std::size_t kMost = 256;  // senders have one each
   auto& marks = qp.responder.marks;
-  ++services.counters.rcvd_marks;
+  ++qp.counters.rcvd_marks;
   if (marks.size() >= kMost) return;
   if (qp.type == QpType::uc) {
     marks.push_back({qp.attributes.flow, qp.attributes.dest_qpn, p.bth.psn});
   } else if (p.deth.qkey != qp.attributes.qkey) {
-    ++services.counters.drop_qkey;
+    ++qp.counters.drop_qkey;
   } else if (!datagram.destination.is_multicast()) {
     marks.push_back({{.source = datagram.destination, .destination = datagram.source},
                      p.deth.source,
@@ -150,7 +150,7 @@ bool transmit_reached_marks(Services& services, QueuePair& qp, packet::FrameSink
     if (out.empty()) return false;
     packet::encode_headers(p, out);
     sink.commit();
-    ++services.counters.sent_pkts;
+    ++qp.counters.sent_pkts;
   }
   return true;
 }

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <string_view>
 
@@ -24,6 +25,8 @@ void say_other_name(const std::string& wanted, const std::string& got) {
 }
 
 void print(std::string_view text) {
+  // What the program has written comes first, where both go to one place.
+  std::fflush(stdout);
   // One write: tables of several processes stay whole. Nobody to tell if it fails.
   [[maybe_unused]] const auto n = ::write(STDERR_FILENO, text.data(), text.size());
 }

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
+#include <span>
 
 #include "wire/capture.h"
 
@@ -14,7 +16,9 @@ namespace {
 
 using Value = Statistics::Value;
 
-constexpr std::size_t kMaxRows = 32;  // of the table for people
+constexpr std::size_t kMaxColumns = 6;  // queue pairs in the table for people
+
+std::size_t shown_of(const Statistics& s) { return std::min(s.pairs.size(), kMaxColumns); }
 
 std::string interface_name(unsigned index) {
   std::array<char, IF_NAMESIZE> name{};
@@ -45,94 +49,73 @@ Statistics::Pair record_of(const engine::QueuePair& qp, const std::string& devic
 
 // ---- the table
 
-/// Rows of words; the first row is the heading. Numbers stand to the right.
-class Table {
- public:
-  void row(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-
-  [[nodiscard]] std::string text(std::size_t words) const {
-    std::vector<std::size_t> widths(rows_.front().size());
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string out;
-    for (const auto& row : rows_) {
-      for (std::size_t i = 0; i < row.size(); ++i) {
-        out += i < words ? fmt::format("{:<{}}", row[i], widths[i])
-                         : fmt::format("{:>{}}", row[i], widths[i]);
-        out += i + 1 < row.size() ? "  " : "\n";
-      }
-    }
-    return out;
-  }
-
- private:
-  std::vector<std::vector<std::string>> rows_;
+/// A column of the table: a port or a queue pair.
+struct Column {
+  std::string title;
+  std::vector<Value> values;
 };
 
-/// Those that count something in one of the rows.
-template <typename Rows>
-std::vector<engine::CounterInfo> counters_in(const Rows& rows) {
-  std::vector<engine::CounterInfo> used;
-  for (const engine::CounterInfo& c : engine::kCounters) {
-    const bool any =
-        std::ranges::any_of(rows, [&](const auto& row) { return row.counters.*c.value != 0; });
-    if (any) used.push_back(c);
+std::vector<Value> values_of(const engine::Counters& counters) {
+  std::vector<Value> values;
+  for (const auto& c : engine::kCounters) values.emplace_back(c.name, counters.*c.value);
+  return values;
+}
+
+std::vector<Column> columns_of(const Statistics& s) {
+  std::vector<Column> columns;
+  for (const Statistics::Port& port : s.ports) {
+    Column& column = columns.emplace_back(Column{port.device + "/1", port.traffic});
+    std::ranges::copy(values_of(port.counters), std::back_inserter(column.values));
   }
-  return used;
+  for (const Statistics::Pair& pair : std::span{s.pairs}.first(shown_of(s))) {
+    columns.push_back({fmt::format("{:#08x}", pair.qpn.value()), values_of(pair.counters)});
+  }
+  return columns;
 }
 
-void add_counters(std::vector<std::string>& cells, const engine::Counters& counters,
-                  const std::vector<engine::CounterInfo>& used) {
-  for (const auto& c : used) cells.push_back(std::to_string(counters.*c.value));
-}
-
-void add_names(std::vector<std::string>& cells, const std::vector<engine::CounterInfo>& used) {
-  for (const auto& c : used) cells.emplace_back(c.name);
-}
-
-std::string table_of_ports(const Statistics& s) {
-  const auto used = counters_in(s.ports);
-  std::vector<std::string> heading{"port"};
+/// Of the names in any column, in their order.
+std::vector<std::string_view> names_in(const std::vector<Column>& columns) {
   std::vector<std::string_view> names;
-  for (const auto& port : s.ports) {
-    for (const auto& [name, value] : port.traffic) {
-      if (value != 0 && std::ranges::find(names, name) == names.end()) names.push_back(name);
+  for (const Column& column : columns) {
+    for (const auto& [name, value] : column.values) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
   }
-  heading.insert(heading.end(), names.begin(), names.end());
-  add_names(heading, used);
-  Table table;
-  table.row(heading);
-  for (const auto& port : s.ports) {
-    std::vector<std::string> cells{port.device + "/1"};
-    for (const auto name : names) {
-      const auto found = std::ranges::find(port.traffic, name, &Value::first);
-      cells.push_back(std::to_string(found != port.traffic.end() ? found->second : 0));
-    }
-    add_counters(cells, port.counters, used);
-    table.row(cells);
-  }
-  return table.text(1);
+  return names;
 }
 
-std::string table_of_pairs(const Statistics& s) {
-  const auto used = counters_in(s.pairs);
-  std::vector<std::string> heading{"qp", "service", "port", "peer"};
-  add_names(heading, used);
-  Table table;
-  table.row(heading);
-  for (const auto& pair : s.pairs) {
-    if (static_cast<std::size_t>(&pair - s.pairs.data()) == kMaxRows) break;
-    const bool connected = pair.peer != IpAddress{};
-    std::vector<std::string> cells{
-        fmt::format("{:#08x}", pair.qpn.value()), std::string{name_of(pair.type)},
-        pair.device.empty() ? "-" : pair.device + "/1",
-        connected ? fmt::format("{} {:#08x}", pair.peer.text(), pair.peer_qpn.value()) : "-"};
-    add_counters(cells, pair.counters, used);
-    table.row(cells);
+std::string row_of(std::string_view name, const std::vector<Column>& columns) {
+  std::string row = fmt::format("  {:<24}", name);
+  bool counted = false;
+  for (const Column& column : columns) {
+    const auto found = std::ranges::find(column.values, name, &Value::first);
+    const bool known = found != column.values.end();
+    counted = counted || (known && found->second != 0);
+    row += fmt::format("{:>12}", known ? std::to_string(found->second) : "");
   }
-  return table.text(4);
+  return counted ? row + "\n" : "";
+}
+
+std::string description_of(const Statistics::Pair& pair) {
+  std::string line = fmt::format("  qp {:#08x}: {}", pair.qpn.value(), name_of(pair.type));
+  if (!pair.device.empty()) line += fmt::format(" on {}/1", pair.device);
+  if (pair.peer != IpAddress{}) {
+    line += fmt::format(", peer {} qp {:#08x}", pair.peer.text(), pair.peer_qpn.value());
+  }
+  return line + "\n";
+}
+
+std::string table_of(const Statistics& s) {
+  const auto columns = columns_of(s);
+  std::string out;
+  for (const Statistics::Pair& pair : std::span{s.pairs}.first(shown_of(s))) {
+    out += description_of(pair);
+  }
+  out += fmt::format("  {:<24}", "");
+  for (const Column& column : columns) out += fmt::format("{:>12}", column.title);
+  out += "\n";
+  for (const auto name : names_in(columns)) out += row_of(name, columns);
+  return out;
 }
 
 /// "name value, …", without zeros.
@@ -169,11 +152,7 @@ std::string object_of(const std::vector<Value>& values) {
   return "{" + out + "}";
 }
 
-std::string object_of(const engine::Counters& counters) {
-  std::vector<Value> values;
-  for (const auto& c : engine::kCounters) values.emplace_back(c.name, counters.*c.value);
-  return object_of(values);
-}
+std::string object_of(const engine::Counters& counters) { return object_of(values_of(counters)); }
 
 std::string object_of(const Statistics::Port& port) {
   return fmt::format(R"({{"device":{},"port":1,"counters":{},"hw_counters":{}}})",
@@ -263,14 +242,12 @@ void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
 
 std::string as_table(const Statistics& s) {
   std::string out = fmt::format("verbena: {}, process {}\n", s.program, s.pid);
-  if (!s.ports.empty()) out += table_of_ports(s);
-  if (!s.pairs.empty()) out += table_of_pairs(s);
-  const std::size_t shown = std::min(s.pairs.size(), kMaxRows);
-  if (const auto more = s.pairs.size() - shown + s.unlisted; more > 0) {
-    out += fmt::format("… and {} more queue pairs; --stats=FILE has up to {}\n", more,
+  if (!s.ports.empty() || !s.pairs.empty()) out += table_of(s);
+  if (const auto more = s.pairs.size() - shown_of(s) + s.unlisted; more > 0) {
+    out += fmt::format("  and {} more queue pairs; --stats=FILE has up to {}\n", more,
                        PairRecords::kMax);
   }
-  return out + line_of("wire", s.wire) + line_of("faults", s.faults);
+  return out + line_of("  wire", s.wire) + line_of("  faults", s.faults);
 }
 
 std::string as_json(const Statistics& s) {

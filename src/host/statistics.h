@@ -44,7 +44,7 @@ struct Statistics {
   std::vector<Value> faults;  // empty: there were none
 };
 
-/// For people: columns that are zero everywhere are left out.
+/// For people: what is zero everywhere is left out.
 [[nodiscard]] std::string as_table(const Statistics& s);
 /// For programs: everything, one object.
 [[nodiscard]] std::string as_json(const Statistics& s);

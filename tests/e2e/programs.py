@@ -1,5 +1,6 @@
 """Running stock programs under `verbena run`: as `nobody` when we are root, bounded, logged."""
 
+import copy
 import dataclasses
 import itertools
 import json
@@ -73,7 +74,7 @@ class Process:
         return pathlib.Path(self.log).read_text(errors="replace")
 
     def title(self):
-        start = self.argv.index("run") + 2 if "run" in self.argv else 0
+        start = self.argv.index("--", self.argv.index("run")) + 1 if "run" in self.argv else 0
         return " ".join(self.argv[start:])
 
 
@@ -83,6 +84,7 @@ class Host:
     prefix: str
     logs: str
     slow: float = 1.0  # factor on every time limit
+    options: tuple = ()  # of `verbena run`
 
     def __post_init__(self):
         self.user = pwd.getpwnam("nobody") if is_real_root() else None
@@ -96,6 +98,12 @@ class Host:
     @property
     def verbena(self):
         return os.path.join(self.prefix, "bin", "verbena")
+
+    def with_options(self, *options):
+        """The same, but what it starts gets these options of `verbena run`."""
+        other = copy.copy(self)
+        other.options = options
+        return other
 
     def uid(self):
         return self.user.pw_uid if self.user else os.getuid()
@@ -111,7 +119,7 @@ class Host:
     def start(self, namespace, argv, preload=True, env=None):
         number = next(self._count)
         log = os.path.join(self.logs, f"{number:05d}-{os.path.basename(argv[0])}.log")
-        prefix = [self.verbena, "run", "--"] if preload else []
+        prefix = [self.verbena, "run", *self.options, "--"] if preload else []
         environment = {"PATH": PATH, "HOME": "/", "LC_ALL": "C", "TMPDIR": self.temporary}
         environment.update(env or {})
         return Process(self.as_user(namespace) + prefix + list(argv), log, environment)

@@ -38,6 +38,7 @@ import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import documents  # noqa: E402
 import labs  # noqa: E402
+import observing  # noqa: E402
 import ports  # noqa: E402
 import selfcheck  # noqa: E402
 from network import Network  # noqa: E402
@@ -208,9 +209,8 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
-    table = [case for module in (cases, connections, connection_lifetimes, ports, labs,
-                               documents)
-             for case in module.all_cases()]
+    modules = (cases, connections, connection_lifetimes, ports, observing, labs, documents)
+    table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
     if args.list:

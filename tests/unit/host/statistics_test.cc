@@ -1,0 +1,99 @@
+#include "host/statistics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace verbena::host {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+engine::QueuePair& new_pair(std::vector<std::unique_ptr<engine::QueuePair>>& all,
+                            std::uint32_t number) {
+  all.push_back(std::make_unique<engine::QueuePair>(Qpn{number}, engine::QpInit{}));
+  return *all.back();
+}
+
+Statistics sample() {
+  std::vector<std::unique_ptr<engine::QueuePair>> all;
+  engine::QueuePair& first = new_pair(all, 0x11);
+  engine::QueuePair& second = new_pair(all, 0x22);
+  PairRecords records;
+  records.created(first);
+  records.created(second);
+  records.on_device(first, "vb_lo");
+  records.on_device(second, "vb_lo");
+  first.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
+  first.attributes.dest_qpn = Qpn{0x33};
+  first.counters.sent_pkts = 5;
+  first.counters.retransmitted_pkts = 2;
+  auto record = records.take(first);
+  first.counters.sent_pkts = 7;
+  records.keep(std::move(*record), first.counters);
+  second.counters.sent_pkts = 100;
+  Statistics s;
+  s.pid = 99;
+  s.program = "a \"quoted\"\nname";
+  records.fill(s);
+  return s;
+}
+
+TEST(Statistics, APortIsTheSumOfItsQueuePairsLiveAndGone) {
+  const Statistics s = sample();
+  ASSERT_EQ(s.ports.size(), 1u);
+  EXPECT_EQ(s.ports[0].device, "vb_lo");
+  EXPECT_EQ(s.ports[0].counters.sent_pkts, 107u);
+  ASSERT_EQ(s.pairs.size(), 2u);
+  EXPECT_EQ(s.pairs[0].qpn, Qpn{0x11});
+  EXPECT_EQ(s.pairs[0].counters.sent_pkts, 7u);
+}
+
+TEST(Statistics, JsonHasEveryCounterUnderTheKernelsName) {
+  const json j = json::parse(as_json(sample()));
+  EXPECT_EQ(j.at("program"), "a \"quoted\"\nname");
+  EXPECT_EQ(j.at("pid"), 99);
+  EXPECT_EQ(j.at("qps").size(), 2u);
+  EXPECT_EQ(j.at("qps")[0].at("qp"), 0x11);
+  EXPECT_EQ(j.at("qps")[0].at("peer"), "10.0.0.1");
+  EXPECT_EQ(j.at("qps")[0].at("peer_qp"), 0x33);
+  const json& counters = j.at("ports")[0].at("hw_counters");
+  EXPECT_EQ(counters.at("sent_pkts"), 107);
+  for (const char* name :
+       {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err",
+        "send_rnr_err", "rcvd_seq_err", "ack_deferred", "retry_exceeded_err",
+        "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "rdma_sends", "rdma_recvs"}) {
+    EXPECT_TRUE(counters.contains(name)) << name;
+  }
+}
+
+TEST(Statistics, TheTableLeavesZerosOut) {
+  const std::string table = as_table(sample());
+  EXPECT_THAT(table, AllOf(HasSubstr("process 99"), HasSubstr("0x000011"), HasSubstr("vb_lo/1"),
+                           HasSubstr("10.0.0.1 qp 0x000033"), HasSubstr("retransmitted_pkts")));
+  EXPECT_THAT(table, Not(HasSubstr("rcvd_rnr_err")));
+}
+
+TEST(Statistics, MoreQueuePairsThanAreRememberedAreInTheSums) {
+  PairRecords records;
+  for (std::uint32_t i = 0; i < PairRecords::kMax + 10; ++i) {
+    engine::QueuePair qp{Qpn{i}, engine::QpInit{}};
+    records.created(qp);
+    records.on_device(qp, "vb_lo");
+    qp.counters.sent_pkts = 1;
+    records.keep(std::move(*records.take(qp)), qp.counters);
+  }
+  Statistics s;
+  records.fill(s);
+  EXPECT_EQ(s.pairs.size(), PairRecords::kMax);
+  EXPECT_EQ(s.unlisted, 10u);
+  EXPECT_EQ(s.ports.at(0).counters.sent_pkts, PairRecords::kMax + 10);
+  EXPECT_THAT(as_table(s), HasSubstr("4100 more queue pairs"));
+}
+
+}  // namespace
+}  // namespace verbena::host
