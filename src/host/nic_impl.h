@@ -182,6 +182,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
 
   void abandon() {
+    rnic.observe(nullptr);
     outputs_.abandon();
     wire_->abandon();
     frames_->abandon();

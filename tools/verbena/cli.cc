@@ -102,9 +102,11 @@ int main_of_verbena(int argc, char** argv) {
                    "Write posts, frames, retransmissions, completions and changes of state to "
                    "FILE, as JSON lines (VERBENA_TRACE)")
       ->type_name("FILE");
-  run_command->add_flag("--stats{-}", run_options.stats,
-                        "Print the counters of ports and queue pairs when PROGRAM exits; "
-                        "--stats=FILE writes them as JSON (VERBENA_STATS)");
+  run_command
+      ->add_flag("--stats", run_options.stats,
+                 "Print the counters of ports and queue pairs when PROGRAM exits, or write them "
+                 "to FILE as JSON (VERBENA_STATS)")
+      ->option_text("[=FILE]");
   run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
       ->required()
       ->type_name("[ARGUMENT…]");

@@ -20,7 +20,7 @@ struct RunOptions {
   std::string faults;
   std::string pcap;
   std::string trace;
-  std::string stats;
+  std::string stats;  // "true": without a file
   std::vector<std::string> command;
 };
 /// Returns only when the program could not be started.

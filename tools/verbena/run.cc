@@ -52,7 +52,8 @@ int run(const RunOptions& options) {
   set_variable("VERBENA_FAULTS", options.faults);
   set_variable("VERBENA_PCAP", options.pcap);
   set_variable("VERBENA_TRACE", options.trace);
-  set_variable("VERBENA_STATS", options.stats);
+  set_variable("VERBENA_STATS",
+               options.stats == "true" ? std::string{settings::kStderr} : options.stats);
   const auto [settings, problems] = settings::read_environment(environ);
   if (!problems.empty()) return fail(kExitUsage, problems.front());
 
