@@ -10,6 +10,7 @@ PLACEMENT = "src/engine/placement.cc"
 REQUESTER = "src/engine/requester.cc"
 COMPLETER = "src/engine/completer.cc"
 QUEUE_PAIR = "src/engine/queue_pair.cc"
+QUEUE_PAIR_HEADER = "src/engine/queue_pair.h"
 SEND_QUEUE = "src/engine/send_queue.cc"
 RECEIVE_QUEUE = "src/engine/receive_queue.cc"
 COMPLETION_QUEUE = "src/engine/completion_queue.cc"
@@ -740,4 +741,17 @@ MUTANTS = [
     ("psn-wraps-one-too-early", PSN,
      "Psn next() const { return Psn{v_ + 1}; }",
      "Psn next() const { return Psn{v_ + 1 == kMask ? 0 : v_ + 1}; }"),
+    # Observed.TheRnicCountsQueuePairsThatAreGone
+    ("gone-queue-pairs-not-counted", RNIC,
+     "services_.counters += qp.counters;",
+     ""),
+    # Observed.WhatIsSentAgainIsSaidAndCounted
+    ("retransmissions-not-counted", QUEUE_PAIR_HEADER,
+     "if (again) ++qp.counters.retransmitted_pkts;",
+     ""),
+    # Observed.WhatIsSentAgainIsSaidAndCounted
+    ("retry-after-a-nak-is-not-told", COMPLETER,
+     "if (services.observer != nullptr) services.observer->retried(qp, why, qp.completer.unacked);",
+     "if (services.observer != nullptr && why == RetryCause::timeout)"
+     " services.observer->retried(qp, why, qp.completer.unacked);"),
 ]

@@ -1,0 +1,58 @@
+#include "tools/verbena/output_file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace verbena::tool {
+namespace {
+
+using testing::HasSubstr;
+
+struct PrepareOutput : testing::Test {
+  PrepareOutput() {
+    std::string name = std::filesystem::temp_directory_path() / "output-test.XXXXXX";
+    folder = ::mkdtemp(name.data());
+    std::ofstream{folder / "old"} << "yesterday's";
+  }
+  ~PrepareOutput() override { std::filesystem::remove_all(folder); }
+
+  std::filesystem::path folder;
+};
+
+TEST_F(PrepareOutput, MakesAnEmptyFileAndAnAbsoluteName) {
+  const OutputFile made = prepare_output(folder / "new");
+  EXPECT_EQ(made.problem, "");
+  EXPECT_EQ(made.path, folder / "new");
+  EXPECT_TRUE(std::filesystem::is_regular_file(made.path));
+  EXPECT_TRUE(std::filesystem::path{prepare_output("/dev/../dev/null").path}.is_absolute());
+}
+
+TEST_F(PrepareOutput, EmptiesWhatNobodyWritesTo) {
+  EXPECT_EQ(prepare_output(folder / "old").problem, "");
+  EXPECT_EQ(std::filesystem::file_size(folder / "old"), 0u);
+}
+
+TEST_F(PrepareOutput, KeepsWhatAProgramStillWritesTo) {
+  const int writer = ::open((folder / "old").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(writer, LOCK_EX), 0);
+  EXPECT_EQ(prepare_output(folder / "old").problem, "");
+  EXPECT_GT(std::filesystem::file_size(folder / "old"), 0u);
+  ::close(writer);
+}
+
+TEST_F(PrepareOutput, SaysWhyItCant) {
+  EXPECT_THAT(prepare_output(folder / "no/such").problem, HasSubstr("No such file or directory"));
+  EXPECT_THAT(prepare_output(folder).problem, HasSubstr("Is a directory"));
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_NE(prepare_output(folder / "pipe").problem, "");
+}
+
+}  // namespace
+}  // namespace verbena::tool
