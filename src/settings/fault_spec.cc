@@ -52,7 +52,7 @@ std::optional<double> with_unit(std::string_view text, const std::array<Unit, N>
 
 bool set_share(double& share, std::string_view value) {
   const auto m = measure(value);
-  if (!m || (m->unit != "" && m->unit != "%")) return false;
+  if (!m || (!m->unit.empty() && m->unit != "%")) return false;
   share = m->unit == "%" ? m->number / 100 : m->number;
   return share <= 1;
 }
