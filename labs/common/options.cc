@@ -114,6 +114,12 @@ void add_common_options(CLI::App& app, Options& options) {
 
 }  // namespace
 
+std::string outside(const char* option, std::uint64_t value, std::uint64_t least,
+                    std::uint64_t most) {
+  if (value >= least && value <= most) return "";
+  return fmt::format("{}: {} is not between {} and {}", option, value, least, most);
+}
+
 Options parse(int argc, char** argv, const Defaults& defaults) {
   CLI::App app{defaults.idea, std::string{"verbena lab "} + defaults.name};
   app.footer(kFooter);
@@ -135,6 +141,9 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
   if (defaults.more) defaults.more(app);
   try {
     app.parse(argc, argv);
+    if (const auto why = defaults.refuse ? defaults.refuse(options) : ""; !why.empty()) {
+      throw CLI::ValidationError{why};
+    }
     hand_over(device_options, options);
   } catch (const CLI::ParseError& error) {
     throw Answered{app.exit(error) == 0 ? 0 : kUsage};

@@ -40,7 +40,13 @@ struct Defaults {
   bool two_ends = true;  // false: one process; it has no server and no client
   /// Adds what only this lab takes.
   std::function<void(CLI::App&)> more{};
+  /// Why the lab can't do with these options, for a usage error; empty: it can.
+  std::function<std::string(const Options&)> refuse{};
 };
+
+/// For `refuse`: empty when the value lies within both bounds.
+[[nodiscard]] std::string outside(const char* option, std::uint64_t value, std::uint64_t least,
+                                  std::uint64_t most);
 
 /// The command line was answered (--help) or refused: leave with this status.
 struct Answered {
