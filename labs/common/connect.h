@@ -4,6 +4,8 @@
 
 #include <poll.h>
 
+#include <array>
+
 #include "labs/common/lab.h"
 #include "rdma++/rdma.h"
 
@@ -37,6 +39,19 @@ inline void wait_for_goodbye(const Options& options, rdma::Connection& connectio
     pollfd event{.fd = connection.event_fd(), .events = POLLIN, .revents = 0};
     const int ready = poll(&event, 1, rdma::Deadline{options.deadline}.poll_timeout());
     check(ready != 0, "the peer is still there after {} s", options.timeout);
+  }
+}
+
+/// Sleeps until the armed queue has an event, and takes it. Throws Failed when the peer hangs up.
+inline void sleep_until_event(const Options& options, rdma::Connection& connection,
+                              rdma::CompletionQueue& cq) {
+  while (!cq.take_event()) {
+    std::array<pollfd, 2> waiting{{{.fd = cq.fd(), .events = POLLIN, .revents = 0},
+                                   {.fd = connection.event_fd(), .events = POLLIN, .revents = 0}}};
+    const int ready =
+        poll(waiting.data(), waiting.size(), rdma::Deadline{options.deadline}.poll_timeout());
+    check(ready != 0, "no event within {} s", options.timeout);
+    check(waiting[0].revents != 0 || connection.connected(), "the peer hung up in the middle");
   }
 }
 

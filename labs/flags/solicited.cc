@@ -1,8 +1,8 @@
 #include "labs/flags/solicited.h"
 
-#include <poll.h>
-
 #include <array>
+
+#include "labs/common/connect.h"
 
 namespace flags {
 namespace {
@@ -18,18 +18,6 @@ int drain(rdma::Connection& connection, const rdma::CompletionQueue& received) {
   return count;
 }
 
-void sleep_until_event(const lab::Options& options, rdma::Connection& connection,
-                       rdma::CompletionQueue& received) {
-  while (!received.take_event()) {
-    std::array<pollfd, 2> waiting{{{.fd = received.fd(), .events = POLLIN, .revents = 0},
-                                   {.fd = connection.event_fd(), .events = POLLIN, .revents = 0}}};
-    const int ready =
-        poll(waiting.data(), waiting.size(), rdma::Deadline{options.deadline}.poll_timeout());
-    lab::check(ready != 0, "no event within {} s", options.timeout);
-    lab::check(connection.connected(), "the client hung up in the middle of a group");
-  }
-}
-
 /// The number of wake-ups that one group took.
 std::uint32_t receive_group(const lab::Options& options, rdma::Connection& connection,
                             rdma::CompletionQueue& received, bool solicited_only,
@@ -39,7 +27,7 @@ std::uint32_t receive_group(const lab::Options& options, rdma::Connection& conne
   std::uint32_t wake_ups = 0;
   int count = 0;
   while (count < kGroup) {
-    sleep_until_event(options, connection, received);
+    lab::sleep_until_event(options, connection, received);
     ++wake_ups;
     // Armed for any completion, more of the group may come after this: arm first, then look.
     if (!solicited_only) received.arm();
@@ -62,7 +50,7 @@ std::uint32_t take_credit(rdma::Connection& connection) {
 void receive_groups(const lab::Options& options, rdma::Connection& connection,
                     rdma::CompletionQueue& received) {
   received.arm(/*solicited_only=*/true);
-  sleep_until_event(options, connection, received);
+  lab::sleep_until_event(options, connection, received);
   lab::check(drain(connection, received) == 1, "expected one message to start with");
   // Solicited ones first: once armed for any, a queue can't be disarmed.
   for (const bool solicited_only : {true, false}) {
