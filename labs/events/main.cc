@@ -119,7 +119,7 @@ void client(const lab::Options& options) {
   lab::check(late_sleeping.cpu < late_polling.cpu, "sleeping cost more CPU than polling");
   lab::costs().round_trips = end.taken;
   lab::costs().completions = lab::costs().needed = end.taken;
-  end.connection->disconnect();
+  lab::say_goodbye(options, *end.connection);
   lab::shown(
       "race caught; round trip {:.0f} µs polling, {:.0f} µs sleeping; {} ms of waiting: "
       "{:.1f} against {:.1f} ms CPU",

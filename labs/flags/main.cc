@@ -94,7 +94,7 @@ void client(const lab::Options& options) {
   lab::say(
       "SOLICITED  {} messages in groups of {}: armed for any, {} wake-ups; for solicited ones, {}",
       flags::kGroups * flags::kGroup, flags::kGroup, wake_ups.any, wake_ups.solicited_only);
-  connection.disconnect();
+  lab::say_goodbye(options, connection);
   lab::shown(
       "{} for {} completions; inline memory free at once; stale without fence {}/{}; {} for "
       "{} wake-ups",

@@ -56,7 +56,7 @@ void client(const lab::Options& options) {
   lab::say("wrote it and read it back: \"{}\"", echo.text());
 
   // 6. A clean goodbye: the server sees that nobody will come any more.
-  connection.disconnect();
+  lab::say_goodbye(options, connection);
   lab::shown("a capability in private data, one WRITE, one READ, {} bytes each", echo.size());
 }
 

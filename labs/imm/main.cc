@@ -112,7 +112,7 @@ void client(const lab::Options& options) {
     take(connection, options.iters - left, 0);
   }
   lab::costs().round_trips = options.iters + 1;
-  connection.disconnect();
+  lab::say_goodbye(options, connection);
   lab::shown("{} WRITEs with immediate data, {} receives without a buffer, {} credits back",
              options.iters, options.iters, options.iters);
 }

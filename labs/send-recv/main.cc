@@ -108,7 +108,7 @@ void client(const lab::Options& options) {
       "one more, without a receive: not done after {} ms, then done within {:.1f} ms of "
       "telling the server to post one",
       kLate.count(), took.count());
-  connection.disconnect();
+  lab::say_goodbye(options, connection);
   lab::shown("{} messages in order through {} receives; one waited for its receive (RNR)",
              options.iters + 1, std::min(kReceives, options.iters));
 }

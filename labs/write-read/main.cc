@@ -108,7 +108,7 @@ void client(const lab::Options& options) {
   lab::say(
       "{} times WRITE, WRITE, READ: {} completions, each READ found both WRITEs; {:.1f} µs each",
       options.iters, options.iters, took.wall.count() / static_cast<double>(options.iters));
-  connection.disconnect();
+  lab::say_goodbye(options, connection);
 }
 
 }  // namespace
