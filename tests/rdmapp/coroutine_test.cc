@@ -3,6 +3,13 @@
 
 #ifdef __cpp_impl_coroutine
 
+namespace rdma {
+/// For the names of the tests.
+static void PrintTo(Reactor::Mode mode, std::ostream* out) {
+  *out << (mode == Reactor::Mode::channel ? "channel" : "poll");
+}
+}  // namespace rdma
+
 namespace rdma::test {
 namespace {
 
