@@ -58,7 +58,8 @@ class Buffer {
     return region_.slice(offset, length);
   }
   [[nodiscard]] Slice slice() const { return region_.slice(); }
-  operator Slice() const { return slice(); }
+  operator Slice() const& { return slice(); }
+  operator Slice() const&& = delete;  // its memory would be gone before the request is done
   [[nodiscard]] RemoteBuffer remote() const noexcept { return region_.remote(); }
 
  private:

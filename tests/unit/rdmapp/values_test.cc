@@ -12,6 +12,18 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
 
+template <class... Owners>
+constexpr bool move_only() {
+  return ((!std::is_copy_constructible_v<Owners> && !std::is_copy_assignable_v<Owners> &&
+           std::is_nothrow_move_constructible_v<Owners>)&&...);
+}
+static_assert(move_only<Context, ProtectionDomain, MemoryRegion, MemoryWindow, Buffer,
+                        CompletionQueue, QueuePair, SharedReceiveQueue, AddressHandle, XrcDomain,
+                        Connection, ConnectionRequest, Listener, TcpBootstrap>());
+static_assert(std::is_convertible_v<const Buffer&, Slice> &&
+              !std::is_convertible_v<Buffer&&, Slice>);
+static_assert(Value<RemoteBuffer> && Value<Completion> && !Value<Buffer>);
+
 TEST(Gid, IsAnAddressOfEitherFamily) {
   const auto v4 = Gid::parse("192.0.2.7");
   ASSERT_TRUE(v4);
