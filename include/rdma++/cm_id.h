@@ -85,12 +85,13 @@ class CmId : public Object<rdma_cm_id> {
     wait_for(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, "rdma_resolve_route", object, until);
   }
 
-  /// Throws what went wrong instead.
+  /// Throws what went wrong instead. `also`: a second event that will do.
   CmEvent wait_for(const CmChannel& channel, rdma_cm_event_type wanted, const char* verb,
-                   const std::string& object, Deadline until) const {
+                   const std::string& object, Deadline until,
+                   std::optional<rdma_cm_event_type> also = std::nullopt) const {
     auto event = channel.next(until);
     if (!event) throw TimedOut{verb, object, concat("no ", rdma_event_str(wanted), " in time")};
-    if (event->type == wanted) return std::move(*event);
+    if (event->type == wanted || event->type == also) return std::move(*event);
     if (event->type == RDMA_CM_EVENT_REJECTED) {
       throw Rejected{object, event->status, std::move(event->private_data)};
     }

@@ -149,8 +149,15 @@ inline void Connection::start_as_server(const ConnectionOptions& options,
   param.initiator_depth = std::min(param.initiator_depth, request.initiator_depth);
   ready_to_send(options, param.responder_resources, param.initiator_depth);
   if (rdma_accept(parts_->id.raw(), &param) != 0) throw Error{"rdma_accept", peer_name(), errno};
-  parts_->id.wait_for(parts_->channel, RDMA_CM_EVENT_ESTABLISHED, "rdma_accept", peer_name(),
-                      until);
+  // When the network loses the RTU, a quick client may have come, done its work and hung up before
+  // it is repeated. Then the goodbye is what tells that the connection was there.
+  const CmEvent came =
+      parts_->id.wait_for(parts_->channel, RDMA_CM_EVENT_ESTABLISHED, "rdma_accept", peer_name(),
+                          until, RDMA_CM_EVENT_DISCONNECTED);
+  if (came.type == RDMA_CM_EVENT_DISCONNECTED) {
+    parts_->peer_left = true;
+    parts_->flush_at = Deadline{std::chrono::seconds{0}};
+  }
   parts_->established = true;
 }
 
