@@ -12,6 +12,7 @@
 namespace {
 
 constexpr std::string_view kGreeting = "hello from the client";
+constexpr std::size_t kMost = std::size_t{1} << 30;
 
 void server(const lab::Options& options) {
   rdma::Listener listener = lab::listen(options);
@@ -66,6 +67,10 @@ int main(int argc, char** argv) {
   return lab::run(argc, argv,
                   {.name = "hello",
                    .idea = "The smallest whole flow: connect, a capability, one WRITE, one READ",
-                   .size = 64},
+                   .size = 64,
+                   .refuse =
+                       [](const lab::Options& o) {
+                         return lab::outside("--size", o.size, kGreeting.size(), kMost);
+                       }},
                   server, client);
 }
