@@ -11,12 +11,16 @@
 
 namespace lab {
 
+/// A peer that doesn't answer for 8 times 0.5 s is gone; rdma_cm's own choice takes 4 times that.
+constexpr std::uint8_t kAckTimeout = 17;  // 4.096 µs * 2^17
+
 /// Waits and set-up end with the lab's own deadline.
 [[nodiscard]] inline rdma::ConnectionOptions within(const Options& options,
                                                     rdma::ConnectionOptions connection = {}) {
   connection.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       options.deadline - std::chrono::steady_clock::now());
   if (connection.device.empty()) connection.device = options.device;
+  if (!connection.ack_timeout) connection.ack_timeout = kAckTimeout;
   return connection;
 }
 
