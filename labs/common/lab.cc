@@ -17,6 +17,7 @@ namespace lab {
 namespace {
 
 constexpr int kFailed = 1;
+constexpr int kUsage = 2;
 constexpr int kSkipped = 77;
 
 const char* teller = "";  // "server", "client", or "": there is one end only
@@ -64,6 +65,9 @@ int play(End end, const Options& options, const char* name) {
   } catch (const Skipped& reason) {
     fmt::print("{}SKIPPED: {}\n", prefix, reason.what());
     return kSkipped;
+  } catch (const Refused& reason) {
+    fmt::print(stderr, "{}{}\n", prefix, reason.what());
+    return kUsage;
   } catch (const std::exception& error) {
     std::fflush(stdout);
     fmt::print(stderr, "{}{}\n", prefix, error.what());

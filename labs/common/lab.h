@@ -27,6 +27,12 @@ struct Skipped : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// The device or the machine is too small for what the command line asks: exit status 2. For an end
+/// to throw before it tells anybody that it is ready.
+struct Refused : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 using End = void (*)(const Options&);
 
 /// Two ends: both here, the server a child of its own, or the one that the command line names.

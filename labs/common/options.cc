@@ -127,6 +127,7 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
   Options options;
   options.size = defaults.size;
   options.iters = defaults.iters;
+  options.port = defaults.port;
   DeviceOptions device_options;
   add_common_options(app, options);
   add_device_options(app, device_options);

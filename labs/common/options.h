@@ -37,6 +37,7 @@ struct Defaults {
   const char* idea = "";
   std::size_t size = 4096;
   std::uint64_t iters = 1;
+  std::uint16_t port = 7471;
   bool two_ends = true;  // false: one process; it has no server and no client
   /// Adds what only this lab takes.
   std::function<void(CLI::App&)> more{};
