@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <span>
 
+#include "labs/common/lab.h"
+
 namespace lab {
 
 /// The byte at `index` of message `seed`.
@@ -25,6 +27,14 @@ inline void fill_pattern(std::span<std::byte> bytes, std::uint64_t seed) {
   std::size_t i = 0;
   while (i < bytes.size() && bytes[i] == pattern_at(seed, i)) ++i;
   return i;
+}
+
+/// Throws Failed at the first byte that differs.
+inline void check_pattern(std::span<const std::byte> bytes, std::uint64_t seed, const char* what) {
+  const std::size_t i = first_difference(bytes, seed);
+  check(i == bytes.size(), "{}: byte {} of {} is {:#04x} instead of {:#04x}", what, i, bytes.size(),
+        i < bytes.size() ? std::to_integer<unsigned>(bytes[i]) : 0u,
+        std::to_integer<unsigned>(pattern_at(seed, i)));
 }
 
 }  // namespace lab
