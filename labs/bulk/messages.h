@@ -1,0 +1,39 @@
+#pragma once
+
+// What both ends of the lab share.
+
+#include <chrono>
+#include <cstdint>
+
+#include "labs/bulk/sweep.h"
+#include "labs/common/lab.h"
+#include "rdma++/rdma.h"
+
+extern bulk::Sweep sweep;
+
+/// In the server's private data: where the bytes go, by either way.
+struct Offer {
+  rdma::RemoteBuffer memory;
+  std::uint64_t tcp_port;
+};
+/// From the client before each transfer. A chunk of 0: there are no more.
+struct Order {
+  std::uint64_t seed;
+  std::uint64_t size;
+  std::uint64_t chunk;
+  std::uint64_t by_tcp;
+};
+/// From the server after each transfer, and before it looks at the bytes.
+struct Cost {
+  double cpu_seconds;
+};
+/// Then where the first wrong byte is, or this.
+inline constexpr std::uint64_t kIntact = ~std::uint64_t{0};
+
+[[nodiscard]] inline rdma::TcpBootstrap::Timeout left(const lab::Options& options) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline -
+                                                               std::chrono::steady_clock::now());
+}
+
+void server(const lab::Options& options);
+void client(const lab::Options& options);

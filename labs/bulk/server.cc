@@ -1,0 +1,48 @@
+// The server: steps 1, 3 and 5.
+
+#include "labs/bulk/messages.h"
+#include "labs/common/connect.h"
+#include "labs/common/cpu_time.h"
+#include "labs/common/seeded.h"
+
+void server(const lab::Options& options) {
+  rdma::Listener listener = lab::listen(options);
+  auto request = listener.next(options.deadline);
+  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
+
+  // 1. One memory for both ways, and a TCP port beside the RDMA connection.
+  const auto size = request->private_value<std::uint64_t>();
+  lab::check(size == options.size,
+             "the client sends {} bytes, this end expects {}: give both the same --size", size,
+             options.size);
+  rdma::ProtectionDomain pd{request->context()};
+  rdma::Buffer memory{pd, options.size, rdma::Access::remote_write};
+  rdma::TcpListener tcp_listener{0};
+  rdma::ConnectionOptions answer = lab::within(options);
+  answer.pd = &pd;
+  answer.offer(Offer{memory.remote(), tcp_listener.port()});
+  rdma::Connection connection = request->accept(answer);
+  rdma::TcpBootstrap tcp = tcp_listener.accept(left(options));
+
+  // 3. For TCP the server's program fetches every chunk. For RDMA it only sleeps until the client
+  //    says that all is there.
+  for (Order order{}; (order = connection.recv_value<Order>(options.deadline)).chunk != 0;) {
+    const double before = lab::cpu_seconds();
+    connection.barrier();
+    if (order.by_tcp != 0) {
+      for (std::uint64_t at = 0; at < order.size; at += order.chunk) {
+        tcp.recv_bytes(memory.bytes().subspan(at, std::min(order.chunk, order.size - at)));
+      }
+    }
+    connection.barrier();
+    const double used = lab::cpu_seconds() - before;
+
+    // 5. What it cost here, and whether the bytes are right.
+    connection.send_value(Cost{used});
+    const auto broken = lab::seeded_broken_at(memory.bytes(), order.seed);
+    connection.send_value(broken ? std::uint64_t{*broken} : kIntact);
+    lab::check(!broken, "the byte at {} of a transfer in chunks of {} is wrong", broken.value_or(0),
+               order.chunk);
+  }
+  lab::wait_for_goodbye(options, connection);
+}
