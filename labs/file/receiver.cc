@@ -1,0 +1,86 @@
+// The receiver: steps 2, 4 and 6.
+
+#include <optional>
+
+#include "labs/file/digest.h"
+#include "labs/file/landing.h"
+#include "labs/file/mailbox.h"
+#include "labs/file/settings.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// 2. Is it welcome? Then memory for it, and the right to write there.
+void check_offer(const wire::Offer& offer) {
+  if (!is_plain_name(offer.name)) throw Refused{fmt::format("\"{}\" is no name", offer.name)};
+  if (offer.length > settings.most) {
+    throw Refused{fmt::format("{} bytes are more than the {} allowed here; raise --most",
+                              offer.length, settings.most)};
+  }
+}
+
+/// 4. The file, when the sender says so and the hash agrees.
+std::vector<std::byte> take_file(rdma::Connection& connection, Mailbox& mail,
+                                 const wire::Offer& offer) {
+  check_offer(offer);
+  std::vector<std::byte> bytes(std::max<std::size_t>(offer.length, 1));  // a region of 0 can't be
+  std::optional<rdma::MemoryRegion> region{std::in_place, connection.pd(), std::span{bytes},
+                                           rdma::Access::remote_write};
+  mail.send(wire::Grant{region->remote().addr, offer.length, region->rkey()});
+  const auto done = mail.receive<wire::Done>();
+  region.reset();  // what is hashed now can't change any more, whatever the sender still sends
+  bytes.resize(offer.length);
+  if (done.written != offer.length) {
+    throw Refused{fmt::format("truncated: {} bytes came, announced were {}; send it again",
+                              done.written, offer.length)};
+  }
+  if (const wire::Hash hash = Digest{}.add(bytes).result(); hash != offer.hash) {
+    throw Refused{fmt::format("wrong hash: {}… came, announced was {}…; send it again", brief(hash),
+                              brief(offer.hash))};
+  }
+  return bytes;
+}
+
+void receive_file(rdma::Connection& connection, Mailbox& mail, const fs::path& folder) {
+  const auto offer = mail.receive<wire::Offer>();
+  lab::say("offered: \"{}\", {} bytes, SHA-256 {}…", offer.name, offer.length, brief(offer.hash));
+  try {
+    land(folder, offer.name, take_file(connection, mail, offer));
+  } catch (const Refused& refused) {
+    mail.send(wire::Verdict{0, refused.what()});
+    throw;
+  }
+  mail.send(wire::Verdict{1, "kept"});
+  // 6. Who sent a good file may know the secret.
+  const auto id = mail.receive<wire::Id>();
+  mail.send(wire::Secret{secret_for(id.number, offer.hash)});
+  lab::say("kept as {}; told {} the secret", (folder / offer.name).string(), id.number);
+}
+
+}  // namespace
+
+void receiver(const lab::Options& options) {
+  std::optional<TemporaryFolder> temporary;
+  if (settings.into.empty()) temporary.emplace();
+  const fs::path folder = temporary ? temporary->path() : fs::path{settings.into};
+  rdma::Listener listener = lab::listen(options);
+  auto request = listener.next(options.deadline);
+  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
+  rdma::Connection connection =
+      request->accept(lab::within(options, Mailbox::connection_options()));
+  Mailbox mail{connection, options};
+  std::string why;
+  try {
+    for (std::uint64_t i = 0; i < options.iters; ++i) receive_file(connection, mail, folder);
+    lab::wait_for_goodbye(options, connection);
+  } catch (const std::exception& failure) {
+    why = failure.what();
+    if (settings.broken == Break::nothing) throw;
+  }
+  if (settings.broken == Break::nothing) return;
+  lab::check(!why.empty(), "the file was kept although it was broken on purpose");
+  lab::say("refused: {}", why);
+  lab::check(!temporary || fs::is_empty(folder), "something is left in {}", folder.string());
+  lab::shown("a broken transfer was refused, nothing kept: {}", why.substr(0, why.find(';')));
+}
