@@ -13,6 +13,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "labs/common/play.h"
+
 namespace lab {
 namespace {
 
@@ -20,8 +22,8 @@ constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 constexpr int kSkipped = 77;
 
-const char* teller = "";  // "server", "client", or "": there is one end only
-int ready_pipe = -1;      // -1: nobody waits
+std::string teller;   // "server", "client", "rank 3", or "": there is one end only
+int ready_pipe = -1;  // -1: nobody waits
 
 [[noreturn]] void fail_errno(const char* what) {
   throw Failed{fmt::format("{}: {}", what, std::strerror(errno))};
@@ -41,7 +43,8 @@ void print_costs() {
       c.round_trips, c.copied, c.completions, c.needed);
 }
 
-/// A wait that no deadline bounds would keep both ends for ever.
+}  // namespace
+
 void end_at_timeout(unsigned limit) {
   struct sigaction action {};
   action.sa_handler = [](int) {
@@ -51,15 +54,15 @@ void end_at_timeout(unsigned limit) {
     _exit(kFailed);
   };
   sigaction(SIGALRM, &action, nullptr);
-  alarm(limit + 1);  // what waits with a deadline says more: it goes first
+  alarm(limit + 1);
 }
 
-/// The exit status of one end.
-int play(End end, const Options& options, const char* name) {
+int play(const std::function<void(const Options&)>& part, const Options& options,
+         const std::string& name) {
   teller = name;
-  const std::string prefix = *name == '\0' ? "" : fmt::format("{}: ", name);
+  const std::string prefix = name.empty() ? "" : fmt::format("{}: ", name);
   try {
-    end(options);
+    part(options);
     if (options.stats) print_costs();
     return 0;
   } catch (const Skipped& reason) {
@@ -74,6 +77,8 @@ int play(End end, const Options& options, const char* name) {
     return kFailed;
   }
 }
+
+namespace {
 
 /// The server in a child. Its first verb comes after the fork.
 pid_t start_server(End server, const Options& options, int& ready_end) {
@@ -170,7 +175,7 @@ void ready() {
 }
 
 void say(const std::string& line) {
-  if (*teller == '\0') {
+  if (teller.empty()) {
     fmt::print("{}\n", line);
   } else {
     fmt::print("{:<6} | {}\n", teller, line);

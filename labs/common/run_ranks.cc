@@ -1,0 +1,148 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+#include "labs/common/play.h"
+#include "labs/common/ranks.h"
+
+namespace lab {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kUsage = 2;
+
+struct Wanted {
+  std::optional<unsigned> count;
+  std::optional<unsigned> number;
+  std::string root;
+};
+
+void add_rank_options(CLI::App& app, Wanted& wanted, RankCount counts) {
+  app.add_option("--ranks", wanted.count,
+                 fmt::format("How many; without --rank all of them here [{}, or what mpirun, srun "
+                             "or torchrun says]",
+                             counts.usual))
+      ->check(CLI::Range(counts.least, kMostRanks));
+  app.add_option("--rank", wanted.number, "Be this one only; the others are started elsewhere")
+      ->needs(app.get_option("--ranks"))
+      ->check(CLI::Range(0u, kMostRanks - 1));
+  app.add_option("--root", wanted.root, "Where rank 0 is reached")->type_name("HOST");
+}
+
+/// Thrown for what is refused before anything starts.
+struct Usage {
+  std::string problem;
+};
+
+/// Which one this process is; nullopt: all of them are to be started here.
+std::optional<Rank> this_rank(const Wanted& wanted, unsigned least) {
+  std::optional<Rank> rank;
+  if (wanted.number) {
+    if (*wanted.number >= *wanted.count) {
+      throw Usage{fmt::format("--rank {}: the ranks of --ranks {} are 0 to {}", *wanted.number,
+                              *wanted.count, *wanted.count - 1)};
+    }
+    rank = Rank{.number = *wanted.number, .count = *wanted.count, .from = "--rank"};
+  } else if (!wanted.count) {
+    rank = rank_from([](const char* name) -> std::optional<std::string> {
+      const char* const value = std::getenv(name);
+      return value != nullptr ? std::optional<std::string>{value} : std::nullopt;
+    });
+  }
+  if (rank && rank->count < least) {
+    throw Usage{fmt::format("{} says there are {} ranks; this lab needs {}", rank->from,
+                            rank->count, least)};
+  }
+  if (rank && !wanted.root.empty()) rank->root = wanted.root;
+  if (rank && rank->root.empty() && rank->number > 0) {
+    throw Usage{"where is rank 0? Give --root HOST, an address that every rank reaches"};
+  }
+  return rank;
+}
+
+int play_rank(RankBody body, const Options& options, const Rank& rank) {
+  end_at_timeout(options.timeout);
+  return play([&](const Options& o) { body(o, rank); }, options,
+              fmt::format("rank {}", rank.number));
+}
+
+/// Every rank a child of its own. Its first verb comes after the fork.
+std::vector<pid_t> start_all(RankBody body, const Options& options, Rank rank) {
+  std::vector<pid_t> children;
+  for (rank.number = 0; rank.number < rank.count; ++rank.number) {
+    const pid_t child = fork();
+    if (child < 0) {
+      fmt::print(stderr, "fork of rank {}: {}\n", rank.number, std::strerror(errno));
+      break;
+    }
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      std::exit(play_rank(body, options, rank));
+    }
+    children.push_back(child);
+  }
+  return children;
+}
+
+/// The first status that isn't 0 is the lab's; the others then needn't wait for that rank.
+int reap_all(std::vector<pid_t>& children, unsigned wanted) {
+  int result = children.size() == wanted ? 0 : kFailed;
+  const auto end_all = [&] {
+    for (const pid_t other : children) kill(other, SIGTERM);
+  };
+  if (result != 0) end_all();
+  while (!children.empty()) {
+    int status = 0;
+    const pid_t child = waitpid(-1, &status, 0);
+    if (child < 0 && errno == EINTR) continue;
+    if (child < 0) return kFailed;
+    std::erase(children, child);
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
+    if (code == 0 || result != 0) continue;
+    if (WIFSIGNALED(status)) fmt::print(stderr, "a rank: {}\n", strsignal(WTERMSIG(status)));
+    result = code;
+    end_all();
+  }
+  return result;
+}
+
+}  // namespace
+
+int run_ranks(int argc, char** argv, Defaults defaults, RankCount counts, RankBody body) {
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);
+  Wanted wanted;
+  defaults.two_ends = false;
+  defaults.more = [&wanted, counts, own = defaults.more](CLI::App& app) {
+    add_rank_options(app, wanted, counts);
+    if (own) own(app);
+  };
+  try {
+    const Options options = parse(argc, argv, defaults);
+    if (const auto rank = this_rank(wanted, counts.least)) return play_rank(body, options, *rank);
+    const Rank all{.count = wanted.count.value_or(counts.usual),
+                   .root = wanted.root.empty() ? "127.0.0.1" : wanted.root,
+                   .from = "this machine"};
+    std::fflush(stdout);
+    auto children = start_all(body, options, all);
+    return reap_all(children, all.count);
+  } catch (const Answered& answered) {
+    return answered.status;
+  } catch (const Usage& usage) {
+    fmt::print(stderr, "{}: {}\n", defaults.name, usage.problem);
+  } catch (const BadEnvironment& problem) {
+    fmt::print(stderr, "{}: {}; --ranks ignores what a launcher says\n", defaults.name,
+               problem.what());
+  }
+  return kUsage;
+}
+
+}  // namespace lab
