@@ -13,8 +13,8 @@ namespace lab {
 int play(const std::function<void(const Options&)>& part, const Options& options,
          const std::string& name);
 
-/// A wait that no deadline bounds would keep the process for ever: this ends it, `limit` seconds
-/// from now and one more, since what waits with a deadline says more and goes first.
+/// A wait that no deadline bounds would keep the process for ever: this ends it, soon after `limit`
+/// seconds. What waits with a deadline says more, and goes first.
 void end_at_timeout(unsigned limit);
 
 }  // namespace lab
