@@ -125,7 +125,7 @@ bool make_room(Requester& r) try {
 
 /// Behind a packet of a service that isn't acknowledged. Without room in the sink, the next packet
 /// tries again.
-void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
+void send_mark(QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
                const packet::Packet& behind, Instant now) {
   packet::Packet p;
   p.bth.opcode = packet::Opcode::mark;
@@ -234,7 +234,7 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   }
   // Members of a group would all answer.
   const bool one_receiver = !flow_of(qp, wqe).destination.is_multicast();
-  if (one_receiver && r.pace.sent(cost, now)) send_mark(services, qp, sink, wqe, p, now);
+  if (one_receiver && r.pace.sent(cost, now)) send_mark(qp, sink, wqe, p, now);
   advance(qp, wqe, 1);
   note_gone(services, qp);
   return Step::sent;

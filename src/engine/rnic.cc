@@ -136,7 +136,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   } else if (info.is_response()) {
     handle_response(services_, qp, p, now);
   } else if (info.kind == packet::Kind::mark) {
-    handle_mark(services_, qp, datagram, p);
+    handle_mark(qp, datagram, p);
   } else if (info.kind == packet::Kind::mark_reached) {
     if (!qp.requester.pace.reached(p.bth.psn, p.deth.qkey)) ++counters.drop_response;
   } else {

@@ -121,8 +121,7 @@ void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& 
   complete_receive(services, qp, p);
 }
 
-void handle_mark(Services& services, QueuePair& qp, const packet::Datagram& datagram,
-                 const Packet& p) {
+void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const Packet& p) {
   constexpr std::size_t kMost = 256;  // senders have one each
   auto& marks = qp.responder.marks;
   ++qp.counters.rcvd_marks;

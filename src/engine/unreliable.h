@@ -17,8 +17,7 @@ void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& 
                      const packet::Packet& p);
 
 /// A peer wants to know when we have taken what came before this; see Pace.
-void handle_mark(Services& services, QueuePair& qp, const packet::Datagram& datagram,
-                 const packet::Packet& p);
+void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p);
 
 /// False: the sink was full.
 [[nodiscard]] bool transmit_reached_marks(Services& services, QueuePair& qp,
