@@ -1,6 +1,7 @@
 #include "engine/unreliable.h"
 
 #include <algorithm>
+#include <new>
 
 #include "engine/placement.h"
 #include "packet/grh.h"
@@ -121,7 +122,7 @@ void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& 
   complete_receive(services, qp, p);
 }
 
-void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const Packet& p) {
+void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const Packet& p) try {
   constexpr std::size_t kMost = 256;  // senders have one each
   auto& marks = qp.responder.marks;
   ++qp.counters.rcvd_marks;
@@ -135,6 +136,8 @@ void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const Packet& 
                      p.deth.source,
                      p.bth.psn});
   }
+} catch (const std::bad_alloc&) {
+  ++qp.counters.drop_no_memory;  // a lost mark: the sender asks again
 }
 
 bool transmit_reached_marks(Services& services, QueuePair& qp, packet::FrameSink& sink) {

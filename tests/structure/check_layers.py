@@ -29,7 +29,7 @@ LAYERS = {
     # business, so it doesn't see the wire.
     "front": {"base", "packet", "engine", "cm", "host"},
     "include": set(),
-    "labs": {"include"},
+    "labs": {"include", "labs/common"},
     "labs/common": {"include", "settings"},  # the faults are checked before a lab starts
     # What a user can set is checked before the program starts, by the same code as in it.
     "tools": {"include", "settings"},
