@@ -53,11 +53,11 @@ bulk::Figures transfer(rdma::Connection& connection, rdma::TcpBootstrap& tcp,
     send_all(tcp, data.bytes(), shape.chunk);
   } else {
     figures.completions = write_all(connection, data, offer.memory, shape);
+    connection.send_value(Done{seed});
   }
-  connection.barrier();
+  figures.server_cpu = connection.recv_value<Cost>().cpu_seconds;
   figures.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   figures.client_cpu = lab::cpu_seconds() - before;
-  figures.server_cpu = connection.recv_value<Cost>().cpu_seconds;
   lab::costs().round_trips += 2;
   const auto broken = connection.recv_value<std::uint64_t>();
   lab::check(broken == kIntact, "the server found the byte at {} wrong", broken);

@@ -23,7 +23,11 @@ struct Order {
   std::uint64_t chunk;
   std::uint64_t by_tcp;
 };
-/// From the server after each transfer, and before it looks at the bytes.
+/// From the client after its last WRITE: nobody else could tell the server.
+struct Done {
+  std::uint64_t seed;
+};
+/// From the server when it has everything, and before it looks at the bytes.
 struct Cost {
   double cpu_seconds;
 };

@@ -33,8 +33,11 @@ void server(const lab::Options& options) {
       for (std::uint64_t at = 0; at < order.size; at += order.chunk) {
         tcp.recv_bytes(memory.bytes().subspan(at, std::min(order.chunk, order.size - at)));
       }
+    } else {
+      const auto done = connection.recv_value<Done>(options.deadline);
+      lab::check(done.seed == order.seed, "transfer {} ended where {} was due", done.seed,
+                 order.seed);
     }
-    connection.barrier();
     const double used = lab::cpu_seconds() - before;
 
     // 5. What it cost here, and whether the bytes are right.

@@ -135,7 +135,7 @@ int main(int argc, char** argv) {
       {.name = "events",
        .idea = "Completion channel against polling: notify, get, ack, and the race",
        .size = 64,
-       .iters = 2000,
+       .iters = 1000,
        .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
       server, client);
 }

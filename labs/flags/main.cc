@@ -110,7 +110,7 @@ int main(int argc, char** argv) {
       {.name = "flags",
        .idea = "SIGNALED, INLINE, FENCE, SOLICITED: what each changes, measured",
        .size = 64,
-       .iters = 1000,
+       .iters = 500,
        .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
       server, client);
 }

@@ -6,7 +6,7 @@
 //        as well. Every byte arrives at any rate of loss; the goodput does not.
 // Run:   verbena lab loss                   both ends on this machine
 //        verbena lab loss server | verbena lab loss client HOST
-// Try:   --rates 0,2,10 --ack-timeout 8 --delay 2ms
+// Try:   --rates 0,2,10 --ack-timeout 11 --delay 2ms
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
