@@ -10,6 +10,7 @@ from programs import CaseFailed, CaseSkipped, tail
 
 LIST = pathlib.Path(__file__).resolve().parents[2] / "labs/list.txt"
 ONE_PROCESS = {"two-qp"}  # labs without a server and a client
+RANKS = {"parameter-server", "rendezvous"}  # labs of equals
 SKIPPED = 77
 
 
@@ -77,6 +78,31 @@ class TwoHosts(Case):
 
 
 @dataclasses.dataclass(frozen=True)
+class RanksOnTwoHosts(Case):
+    """Rank 0 on one, rank 1 on the other, told by hand what a launcher would tell them."""
+    lab: str = ""
+    family: int = 4
+
+    def run(self, host, network):
+        port = str(next_tcp_port())
+        ranks = []
+        try:
+            for number, end in enumerate((network.server, network.client)):
+                argv = [host.verbena, "lab", self.lab, "--ranks", "2", "--rank", str(number),
+                        "--root", network.server.addresses[self.family], "--port", port]
+                ranks.append(host.start(end.namespace, argv, preload=False))
+            deadline = host.deadline(self.timeout)
+            for process in ranks:
+                verdict(process, process.wait(deadline))
+            return ""
+        except CaseFailed as failure:
+            raise CaseFailed("\n".join([str(failure), *(tail(p) for p in ranks)])) from None
+        finally:
+            for process in ranks:
+                process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
 class Wrong(Case):
     """Says what is wrong and what to do, within its time limit."""
     arguments: tuple = ()
@@ -118,7 +144,7 @@ def wrong_usage():
 def all_cases():
     found = [Lab(LO, f"labs/{name}", timeout=90, lab=name) for name in names()]
     found += [Lab(LO_LOSS, f"labs/{name}", timeout=90, lab=name) for name in names()]
-    found += [TwoHosts(VETHS[0], f"labs/{name}", timeout=90, lab=name,
-                       family=6 if n % 2 else 4)
-              for n, name in enumerate(names()) if name not in ONE_PROCESS]
+    for n, name in enumerate(name for name in names() if name not in ONE_PROCESS):
+        kind = RanksOnTwoHosts if name in RANKS else TwoHosts
+        found.append(kind(VETHS[0], f"labs/{name}", timeout=90, lab=name, family=6 if n % 2 else 4))
     return found + wrong_usage()
