@@ -56,15 +56,15 @@ struct ConnInfo {
 namespace detail {
 inline constexpr std::uint64_t kConnInfoMagic = 0x7264'6d61'2b2b'0001;  // "rdma++", version 1
 
-/// Visits the fields in their order on the wire.
-template <class Info, class Field>
-void each_field(Info& info, Field&& field) {
+/// Visits the fields in their order on the wire; the MTU as a number, which a peer may send any of.
+template <class Info, class Number, class Field>
+void each_field(Info& info, Number& mtu, Field&& field) {
   field(info.lid);
   field(info.qpn);
   field(info.psn);
   field(info.port);
   field(info.sl);
-  field(info.mtu);
+  field(mtu);
   field(info.raddr);
   field(info.rlength);
   field(info.rkey);
@@ -83,7 +83,8 @@ inline ConnInfo::Wire ConnInfo::encode() const {
   };
   put(detail::kConnInfoMagic);
   for (const std::uint8_t byte : gid.bytes) put(byte);
-  detail::each_field(*this, put);
+  const auto path_mtu = static_cast<std::uint32_t>(mtu);
+  detail::each_field(*this, path_mtu, put);
   return wire;
 }
 
@@ -101,10 +102,12 @@ inline std::optional<ConnInfo> ConnInfo::decode(std::span<const std::byte, kWire
   if (magic != detail::kConnInfoMagic) return std::nullopt;
   ConnInfo info;
   for (std::uint8_t& byte : info.gid.bytes) get(byte);
-  detail::each_field(info, get);
-  const bool possible = info.qpn <= 0xff'ffff && info.psn <= 0xff'ffff && info.mtu >= IBV_MTU_256 &&
-                        info.mtu <= IBV_MTU_4096;
-  return possible ? std::optional{info} : std::nullopt;
+  std::uint32_t path_mtu = 0;
+  detail::each_field(info, path_mtu, get);
+  if (info.qpn > 0xff'ffff || info.psn > 0xff'ffff) return std::nullopt;
+  if (path_mtu < IBV_MTU_256 || path_mtu > IBV_MTU_4096) return std::nullopt;
+  info.mtu = static_cast<ibv_mtu>(path_mtu);
+  return info;
 }
 
 }  // namespace rdma
