@@ -236,10 +236,14 @@ TEST(Requests, CopiesHoldSlicesOfTheirOwn) {
   }
   const std::vector<Slice> outside(9);
   const Send original{std::span{outside}};
-  const Send copy = original;
+  Send copy = original;
+  copy.id(4);
+  EXPECT_EQ(original.id(), 0u);
   EXPECT_EQ(copy.raw()->sg_list, outside.data()) << "longer lists stay where they are";
   const Recv receive = Recv{Slice{8, 8, 8}}.id(3);
-  const Recv second = receive;
+  Recv second = receive;
+  second.id(4);
+  EXPECT_EQ(receive.id(), 3u);
   EXPECT_NE(second.raw()->sg_list, receive.raw()->sg_list);
   EXPECT_EQ(second.raw()->sg_list->addr, 8u);
 }
