@@ -24,7 +24,7 @@ build: ## build; programs in build/bin
 	@scripts/deps.sh build
 	@$(call build_preset,release)
 
-run: build ## the two-minute tour: show the devices, run ibv_rc_pingpong on one of them
+run: build ## the two-minute tour: a stock program, every lab, RDMA beside TCP
 	@scripts/deps.sh test
 	@scripts/demo.sh build/bin/verbena
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# The tour behind `make run`: two unmodified RDMA programs talk over Verbena's loopback device.
+# The tour behind `make run`: two unmodified RDMA programs talk over Verbena's loopback device;
+# then every lab, and RDMA beside TCP. The exit status tells whether all of it worked.
 #
 #   scripts/demo.sh [VERBENA]      the `verbena` program [build/bin/verbena]
 set -euo pipefail
@@ -47,4 +48,20 @@ timeout 60 "$verbena" "${client[@]}" || { cat "$log"; fail "the client failed"; 
 wait "$server_pid" || { cat "$log"; fail "the server failed"; }
 
 say "That was RoCEv2: InfiniBand packets in UDP, sent and acknowledged in user space."
-echo "Try your own: build/bin/verbena run -- PROGRAM (see build/bin/verbena run --help)"
+
+say "Every lab: a small program each, with its result checked"
+show verbena lab all
+"$verbena" lab all
+
+say "The same bytes by RDMA and by TCP, in one run"
+show verbena lab bulk --size 64M
+"$verbena" lab bulk --size 64M
+
+say "Where to go next"
+cat <<'NEXT'
+  build/bin/verbena lab list              the labs; labs/NAME/README.md asks a question each
+  docs/tutorial.md                        a walk through them
+  build/bin/verbena netns                 two hosts to try things on, without root
+  build/bin/verbena run -- PROGRAM        your own RDMA program, unmodified
+  docs/cookbook.md                        your own in C++, with include/rdma++
+NEXT
