@@ -58,7 +58,15 @@ class Recv {
  private:
   void take_slices(const Recv& other) noexcept {
     if (other.wr_.sg_list != other.own_) return;
+      // g++ 12 doesn't see that a list outside of the request returned above.
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
     for (int i = 0; i < wr_.num_sge; ++i) own_[i] = other.own_[i];
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
     wr_.sg_list = own_;
   }
 
