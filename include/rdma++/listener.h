@@ -25,11 +25,12 @@ class ConnectionRequest {
     if (parts_) send_rejection({});
   }
 
-  [[nodiscard]] SocketAddress peer() const { return parts_->id.peer(); }
+  /// These, and the rest, before accept() or reject() only.
+  [[nodiscard]] SocketAddress peer() const { return open().id.peer(); }
   /// The device that it came in on, to make a ProtectionDomain and a Buffer from.
-  [[nodiscard]] Context context() const { return parts_->id.context(); }
+  [[nodiscard]] Context context() const { return open().id.context(); }
   /// What the peer offered; zeros may follow.
-  [[nodiscard]] std::span<const std::byte> private_data() const { return parts_->private_data; }
+  [[nodiscard]] std::span<const std::byte> private_data() const { return open().private_data; }
   template <Value T>
   [[nodiscard]] T private_value() const {
     return Connection::value_of<T>(private_data(), peer().to_string());
@@ -69,6 +70,10 @@ class ConnectionRequest {
 
   void check_open() const {
     if (!parts_) throw Error{"rdma_accept", "", EINVAL, "the request was answered already"};
+  }
+  [[nodiscard]] const Parts& open() const {
+    check_open();
+    return *parts_;
   }
   void send_rejection(std::span<const std::byte> why) noexcept {
     // Fails when the peer has given up: then there is nobody to tell.

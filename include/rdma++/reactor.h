@@ -220,6 +220,7 @@ inline void Waiter::wait(std::coroutine_handle<> coroutine, const WaitOptions& o
 }
 
 inline void Waiter::finish(End how) {
+  if (id_ == 0) return;  // a stop and what was waited for came together
   if (end_ == End::none) end_ = how;
   on_stop_.reset();
   if (timer_) reactor_.timers_.erase(*std::exchange(timer_, std::nullopt));

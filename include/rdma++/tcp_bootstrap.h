@@ -121,7 +121,12 @@ class TcpBootstrap {
     if (::connect(fd_, to.raw(), to.size()) == 0) return 0;
     if (errno != EINPROGRESS) return errno;
     pollfd waiting{.fd = fd_, .events = POLLOUT, .revents = 0};
-    if (poll(&waiting, 1, until.poll_timeout()) == 0) return ETIMEDOUT;
+    int ready = 0;
+    do {
+      ready = poll(&waiting, 1, until.poll_timeout());
+    } while (ready < 0 && errno == EINTR);
+    if (ready < 0) return errno;
+    if (ready == 0) return ETIMEDOUT;
     int code = 0;
     socklen_t size = sizeof code;
     getsockopt(fd_, SOL_SOCKET, SO_ERROR, &code, &size);
@@ -169,7 +174,13 @@ class TcpListener {
   }
   [[nodiscard]] TcpBootstrap accept(TcpBootstrap::Timeout timeout = TcpBootstrap::kTimeout) {
     pollfd waiting{.fd = fd_, .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, Deadline{timeout}.poll_timeout()) == 0) {
+    const Deadline until = timeout;
+    int ready = 0;
+    do {
+      ready = poll(&waiting, 1, until.poll_timeout());
+    } while (ready < 0 && errno == EINTR);
+    if (ready < 0) throw Error{"poll", concat("TCP port ", port()), errno};
+    if (ready == 0) {
       throw TimedOut{"accept", concat("TCP port ", port()), "nobody connected"};
     }
     SocketAddress from = SocketAddress::any(0);

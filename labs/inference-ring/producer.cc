@@ -13,13 +13,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// What the server offers, if it is one of this lab.
+Offer offer_of(const rdma::Connection& connection) {
+  const auto offer = connection.private_value<Offer>();
+  lab::check(
+      offer.slots != 0 && offer.ring.length >= offer.slots,
+      "the server offers a ring of {} bytes in {} slots: is it `verbena lab inference-ring`?",
+      offer.ring.length, offer.slots);
+  return offer;
+}
+
 class Producer {
  public:
   explicit Producer(const lab::Options& options)
       : options_{options},
         connection_{connect(options)},
-        ring_{connection_.private_value<Offer>().ring},
-        slots_{connection_.private_value<Offer>().slots},
+        ring_{offer_of(connection_).ring},
+        slots_{offer_of(connection_).slots},
         size_{ring_.length / slots_},
         staging_{connection_.buffer(ring_.length)} {}
 

@@ -60,10 +60,10 @@ class Pace {
  private:
   static constexpr std::uint32_t kLeast = 212'992 / 4;  // of Linux's default receive buffer
   static constexpr std::uint32_t kMost = 1u << 19;      // together as much as a Window
-  static constexpr Duration kUnknownPeer = std::chrono::milliseconds{20};
-  static constexpr Duration kBusyPeer = std::chrono::milliseconds{200};
+  static constexpr Duration kUnknownPeer = std::chrono::milliseconds{100};
+  static constexpr Duration kBusyPeer = std::chrono::milliseconds{500};
   static constexpr unsigned kTries = 2;
-  static constexpr Duration kQuiet = std::chrono::seconds{10};
+  static constexpr Duration kQuiet = std::chrono::seconds{60};
 
   [[nodiscard]] constexpr bool asked() const { return gives_up_at_ != kNever; }
 

@@ -112,7 +112,7 @@ TEST_P(Paced, NothingOverflowsAReceiverLikeUs) {
 TEST_P(Paced, ForeignReceiverIsAskedTwice) {
   Stream s{GetParam()};
   s.world.filter = [](auto&, auto frame) { return !is(frame, packet::Opcode::mark); };
-  EXPECT_LT(s.run(), 2 * 20ms + 10ms);
+  EXPECT_LT(s.run(), 2 * 100ms + 10ms);
   EXPECT_LE(s.sender().rnic().counters().sent_marks, 2u);
   EXPECT_GT(s.receiver().overflows(), 0u);
 }
@@ -123,7 +123,7 @@ TEST_P(Paced, LostMarkCostsTimeAndNothingElse) {
   s.world.filter = [&](auto&, auto frame) {
     return !is(frame, packet::Opcode::mark) || ++marks != 1;
   };
-  EXPECT_GT(s.run(), 20ms);
+  EXPECT_GT(s.run(), 100ms);
   EXPECT_EQ(s.received, kMessages);
 }
 

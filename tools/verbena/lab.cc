@@ -13,6 +13,7 @@
 #include "tools/verbena/commands.h"
 #include "tools/verbena/lab_list.h"
 #include "tools/verbena/lab_run.h"
+#include "tools/verbena/output_file.h"
 #include "tools/verbena/preload.h"
 
 namespace verbena::tool {
@@ -33,13 +34,14 @@ int fail(int status, std::string_view message) {
   return status;
 }
 
-/// What `--device` names, in either spelling; empty: nothing.
-std::string_view device_in(const std::vector<std::string>& arguments) {
-  constexpr std::string_view kOption = "--device";
+/// What an option's value is, in either spelling; empty: it isn't there.
+std::string value_of(std::string_view option, const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
-    if (argument == kOption && i + 1 < arguments.size()) return arguments[i + 1];
-    if (argument.starts_with("--device=")) return argument.substr(kOption.size() + 1);
+    if (argument == option && i + 1 < arguments.size()) return arguments[i + 1];
+    if (argument.starts_with(option) && argument.substr(option.size()).starts_with("=")) {
+      return std::string{argument.substr(option.size() + 1)};
+    }
   }
   return {};
 }
@@ -49,7 +51,13 @@ bool is_hardware(std::string_view device) { return !device.empty() && !device.st
 /// Our devices come with the preload library; for others the system's own libraries are right.
 std::string prepare_environment(const std::string& library,
                                 const std::vector<std::string>& arguments) {
-  if (is_hardware(device_in(arguments))) return "";
+  if (is_hardware(value_of("--device", arguments))) return "";
+  // Emptied here, so that both ends find it new; see `verbena run`.
+  for (const char* const option : {"--pcap", "--trace"}) {
+    const std::string path = value_of(option, arguments);
+    if (path.empty()) continue;
+    if (const OutputFile file = prepare_output(path); !file.problem.empty()) return file.problem;
+  }
   const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return problems.front();
   set_preload_environment(library);

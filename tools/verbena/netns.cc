@@ -141,7 +141,10 @@ int run_on_the_right(const char* holder, const std::vector<std::string>& command
 int run_and_wait(const std::vector<std::string>& command) {
   const pid_t child = fork();
   if (child < 0) fail("fork");
-  if (child == 0) _exit(execute(command));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // the command can't do without the right side
+    _exit(execute(command));
+  }
   // The terminal's signals are the command's business.
   for (const int number : {SIGINT, SIGQUIT}) signal(number, SIG_IGN);
   int status = 0;
