@@ -3,6 +3,8 @@
 
 #ifdef __cpp_impl_coroutine
 
+#include <latch>
+
 namespace rdma {
 /// For the names of the tests.
 static void PrintTo(Reactor::Mode mode, std::ostream* out) {
@@ -105,8 +107,14 @@ TEST_P(Coroutines, ADeadlineThatPasses) {
 
 TEST_P(Coroutines, AStopFromAnotherThread) {
   std::stop_source stop;
+  std::latch waits{1};
+  // A timer comes from the reactor's loop: by then the receive waits.
+  reactor.spawn([](Reactor& on, std::latch& reached) -> Task<> {
+    co_await on.sleep(1ms);
+    reached.count_down();
+  }(reactor, waits));
   std::jthread puller{[&] {
-    std::this_thread::sleep_for(20ms);
+    waits.wait();
     stop.request_stop();
   }};
   EXPECT_THROW(reactor.run(receive(client, stop.get_token())), Cancelled);
