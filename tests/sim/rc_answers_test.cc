@@ -489,9 +489,11 @@ struct XrcAnswers : RcAnswers {
 
 TEST_F(XrcAnswers, MessageCompletesInTheQueueThatItBeganWith) {
   engine::CompletionQueue other_cq{16, nullptr};
-  auto* other = c.b.node->rnic()
-                    .create_srq({.pd = c.b.pd, .depth = 4, .max_sge = 1, .xrc_cq = &other_cq, .xrcd = c.b.qp->xrcd})
-                    .value();
+  auto* other =
+      c.b.node->rnic()
+          .create_srq(
+              {.pd = c.b.pd, .depth = 4, .max_sge = 1, .xrc_cq = &other_cq, .xrcd = c.b.qp->xrcd})
+          .value();
   post_receive(4 * kMtu, 1);
   deliver_part(Opcode::xrc_send_first, 0, c.b.srq->number);
   deliver_part(Opcode::xrc_send_last, 1, other->number);

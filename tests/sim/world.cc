@@ -269,8 +269,7 @@ struct StateChange {
 
 }  // namespace
 
-End make_end(Node& node, const ConnectOptions& o, engine::QpType type, bool srq,
-             std::uint32_t cq) {
+End make_end(Node& node, const ConnectOptions& o, engine::QpType type, bool srq, std::uint32_t cq) {
   End e;
   e.node = &node;
   e.pd = e.node->rnic().alloc_pd().value();

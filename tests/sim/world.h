@@ -216,8 +216,8 @@ struct ConnectOptions {
 };
 
 /// A queue pair in RESET, with a domain and queues of its own.
-[[nodiscard]] End make_end(Node& node, const ConnectOptions& options, engine::QpType type,
-                           bool srq, std::uint32_t cq = 0);
+[[nodiscard]] End make_end(Node& node, const ConnectOptions& options, engine::QpType type, bool srq,
+                           std::uint32_t cq = 0);
 /// One more on the same node, with the same domain and queues.
 [[nodiscard]] End make_sibling(const End& end, const ConnectOptions& options);
 /// From RESET to RTS, towards `peer`.
