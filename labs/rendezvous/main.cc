@@ -22,7 +22,8 @@ float part_of(unsigned rank, std::size_t i) {
   return static_cast<float>(rank + 1) * static_cast<float>(i % 1000 + 1);
 }
 float sum_of(unsigned ranks, std::size_t i) {
-  return static_cast<float>(ranks * (ranks + 1) / 2) * static_cast<float>(i % 1000 + 1);
+  const unsigned factors = ranks * (ranks + 1) / 2;  // 1 + 2 + … + ranks
+  return static_cast<float>(factors) * static_cast<float>(i % 1000 + 1);
 }
 
 /// 3. Everybody writes the number of this barrier into its cell at all the others, and only then

@@ -4,8 +4,8 @@
 
 namespace verbena::cm {
 
-Connection& ConnectionTable::add(Connection c) {
-  auto owned = std::make_unique<Connection>(std::move(c));
+Connection& ConnectionTable::add(const Connection& c) {
+  auto owned = std::make_unique<Connection>(c);
   Connection& added = *owned;
   by_local_id_.emplace(added.local_id.value(), &added);
   by_id_.emplace(static_cast<std::uint64_t>(added.id), std::move(owned));

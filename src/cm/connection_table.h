@@ -27,7 +27,7 @@ class ConnectionTable {
 
   [[nodiscard]] bool full() const { return by_id_.size() >= capacity_; }
   /// `c` has its id and its local id.
-  Connection& add(Connection c);
+  Connection& add(const Connection& c);
   void remove(Connection& c);
 
   [[nodiscard]] Connection* find(ConnectionId id) const;

@@ -49,7 +49,7 @@ Result<ConnectionId> Sidr::request(const SidrRequestParameters& p, Instant now) 
                    p.service, p.private_data, req.private_data);
   s.mad = core_.send(s.route, s.transaction, req);
   active_.emplace(s.request_id.value(), s.id);
-  Resolution& added = resolutions_.emplace(s.id, std::move(s)).first->second;
+  Resolution& added = resolutions_.emplace(s.id, s).first->second;
   set_deadline(added, now + added.interval);
   return added.id;
 }
@@ -124,7 +124,7 @@ void Sidr::new_request(const Received& r, const CmSidrReq& m) {
   s.request_over = r.now + usual_span();
   ++listener->pending;
   passive_.emplace(key_of(r, m), s.id);
-  const Resolution& added = resolutions_.emplace(s.id, std::move(s)).first->second;
+  const Resolution& added = resolutions_.emplace(s.id, s).first->second;
   tell(added, {.kind = EventKind::connect_request,
                .listener = listener->id,
                .offer = added.peer,

@@ -42,7 +42,7 @@ Status Nic::deregister_memory(Key key) {
 Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engine::PdId> pd,
                                                     std::optional<engine::Segment> memory,
                                                     std::optional<unsigned> access) {
-  const auto present = impl_->locked([&]() -> Result<engine::MemoryRegion> {
+  auto present = impl_->locked([&]() -> Result<engine::MemoryRegion> {
     const engine::MemoryRegion* found = impl_->rnic.find_region(key);
     if (found == nullptr) return Error{EINVAL, "no such memory region"};
     return *found;

@@ -59,7 +59,7 @@ enum { MOST = 1000 }; /* no call allocates as often */
       CHECK(n < MOST);                                \
       errno = 0;                                      \
       arm(n);                                         \
-      type* object = (create);                        \
+      type* object = (create); /* NOLINT */           \
       const int code = errno;                         \
       again = disarm();                               \
       once_struck = once_struck || again;             \

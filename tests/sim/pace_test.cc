@@ -13,7 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using engine::Access;
-using engine::CompletionStatus;
 using engine::PostResult;
 using engine::QpType;
 using engine::SendKind;
@@ -33,8 +32,7 @@ void PrintTo(const Load& load, std::ostream* out) { *out << load.name; }
 class Stream {
  public:
   explicit Stream(const Load& load)
-      : load_{load},
-        c_{world, {.depth = kDepth, .type_a = load.type, .type_b = load.type}},
+      : c_{world, {.depth = kDepth, .type_a = load.type, .type_b = load.type}},
         memory_a_(load.bytes),
         memory_b_(load.bytes + 40) {
     c_.b.node->buffer = {.bytes = ReceiveBuffer::kDefault, .service = 2us, .nap = 50us};
@@ -88,7 +86,6 @@ class Stream {
   std::size_t received = 0;
 
  private:
-  Load load_;
   Connection c_;
   std::vector<std::uint8_t> memory_a_;
   std::vector<std::uint8_t> memory_b_;

@@ -29,8 +29,8 @@ constexpr std::uint32_t kMtu = 1024;
 
 TEST(Credits, AreTheCountsOfTheTable) {
   constexpr std::array<std::uint32_t, 8> kSmall{0, 1, 2, 3, 4, 6, 8, 12};
-  for (std::uint8_t code = 0; code < kSmall.size(); ++code) {
-    EXPECT_EQ(Credits::count_of(code), kSmall[code]);
+  for (std::size_t code = 0; code < kSmall.size(); ++code) {
+    EXPECT_EQ(Credits::count_of(static_cast<std::uint8_t>(code)), kSmall[code]);
   }
   for (std::uint8_t code = 6; code <= 30; ++code) {  // each second one doubles
     EXPECT_EQ(Credits::count_of(code), 2 * Credits::count_of(static_cast<std::uint8_t>(code - 2)));

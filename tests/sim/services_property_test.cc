@@ -23,7 +23,6 @@ using engine::EventKind;
 using engine::PostResult;
 using engine::QpType;
 using engine::SendKind;
-using engine::Sge;
 
 constexpr std::uint64_t kSeeds = 2000;
 constexpr unsigned kAccess = Access::kLocalWrite | Access::kRemoteWrite;

@@ -42,7 +42,11 @@ int all_completed(ibv_cq*, int room, ibv_wc* wc) {
 
 }  // namespace
 
+#ifdef __clang__  // which only reads it, for lint
+#define MEASURED extern "C" [[gnu::noinline]]
+#else
 #define MEASURED extern "C" [[gnu::noinline, gnu::noclone]]
+#endif
 
 MEASURED int c_write(Plain* p, std::uint64_t id) {
   ibv_sge sge = p->data;

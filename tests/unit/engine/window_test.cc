@@ -134,7 +134,8 @@ TEST(CongestionWindow, GrowsByHalfAPacketEachRoundTripAfterALoss) {
     const std::uint32_t before = s.window.limit();
     constexpr std::uint32_t kRounds = 20;
     for (std::uint32_t i = 0; i < kRounds; ++i) s.round_trip();
-    EXPECT_NEAR(s.window.limit(), before + kRounds * s.cost / 2, s.cost);
+    const std::uint32_t after = before + kRounds * s.cost / 2;
+    EXPECT_NEAR(s.window.limit(), after, s.cost);
   }
 }
 
