@@ -214,7 +214,7 @@ bool place_response(Services& services, QueuePair& qp, std::span<const std::uint
   return bytes.empty() || (resolve(services.keys, qp.pd, qp.sq.sges(qp.sq.head()), offset,
                                    static_cast<std::uint32_t>(bytes.size()), Access::kLocalWrite,
                                    services.segments) &&
-                           services.dma.scatter(bytes, services.segments));
+                           services.copies.scatter(bytes, services.segments));
 }
 
 /// The word comes in network order and is delivered in the machine's (IBA 9.4.5).
@@ -224,7 +224,7 @@ bool place_original(Services& services, QueuePair& qp, std::uint64_t original) {
     return false;
   }
   const auto bytes = std::bit_cast<std::array<std::uint8_t, 8>>(original);
-  return services.dma.scatter(bytes, services.segments);
+  return services.copies.scatter(bytes, services.segments);
 }
 
 /// IBA 11.6.2, "bad response": the opcode is none that answers this request. A READ that was asked
@@ -324,6 +324,10 @@ void handle_response(Services& services, QueuePair& qp, const packet::Packet& p,
   } else {
     handle_own_response(services, qp, p, now);
   }
+}
+
+void fail_unplaced_response(Services& services, QueuePair& qp) {
+  fail(services, qp, CompletionStatus::local_protection_error);
 }
 
 void slow_down(QueuePair& qp) { qp.completer.window.halve(qp.requester.end); }

@@ -48,6 +48,9 @@ void note_gone(Services& services, QueuePair& qp);
 /// An ACKNOWLEDGE or READ response for this queue pair.
 void handle_response(Services& services, QueuePair& qp, const packet::Packet& p, Instant now);
 
+/// The memory for what a READ brought, and which is acknowledged in part, is gone.
+void fail_unplaced_response(Services& services, QueuePair& qp);
+
 /// The network says that it is congested: a smaller window, at most once a round trip.
 void slow_down(QueuePair& qp);
 

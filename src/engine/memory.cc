@@ -1,8 +1,24 @@
 #include "engine/memory.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace verbena::engine {
+
+bool Dma::gather_parts(std::uint64_t address, const FrameParts& into) {
+  const std::size_t size = into.first.size();
+  for (std::size_t i = 0; i < into.count; ++i) {
+    if (!gather(std::array{Segment{address + i * size, size}}, into[i])) return false;
+  }
+  return true;
+}
+
+bool Dma::scatter_all(std::span<const Placement> list) {
+  return std::all_of(list.begin(), list.end(), [this](const Placement& p) {
+    return scatter(p.from, std::array{Segment{p.address, p.from.size()}});
+  });
+}
 
 void KeyTable::insert(const MemoryRegion& region) {
   if (2 * (used_ + 1) > slots_.size()) grow();

@@ -29,6 +29,23 @@ struct Segment {
   std::uint64_t length = 0;
 };
 
+/// Bytes of a frame, and where they go.
+struct Placement {
+  std::span<const std::uint8_t> from;
+  std::uint64_t address = 0;
+};
+
+/// Equal parts of frames that lie one behind another.
+struct FrameParts {
+  std::span<std::uint8_t> first;
+  std::size_t stride = 0;  // from one to the next
+  std::size_t count = 0;
+
+  [[nodiscard]] std::span<std::uint8_t> operator[](std::size_t i) const {
+    return {first.data() + i * stride, first.size()};
+  }
+};
+
 /// Every access to registered memory. A false return (or nullopt) means that the memory is gone
 /// or protected; nothing is ever raised in the program.
 class Dma {
@@ -39,6 +56,14 @@ class Dma {
   /// Writes ascending, last byte last: programs poll the last byte.
   [[nodiscard]] virtual bool scatter(std::span<const std::uint8_t> from,
                                      std::span<const Segment> into) = 0;
+
+  // Many at once, where a call is dear.
+
+  /// The bytes from `address` on into the parts, one after the other. What lies between the parts
+  /// is not kept.
+  [[nodiscard]] virtual bool gather_parts(std::uint64_t address, const FrameParts& into);
+  /// In order.
+  [[nodiscard]] virtual bool scatter_all(std::span<const Placement> list);
 
   // Aligned 64-bit words in the machine's order, atomic towards the program's own CPU atomics.
   // The result is what the word held before.

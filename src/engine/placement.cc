@@ -44,7 +44,7 @@ Placed place_send(Services& services, QueuePair& qp, std::span<const std::uint8_
   if (size == 0) return Placed::yes;
   const bool placed = resolve(services.keys, receive_pd(qp), receive.sges, offset, size,
                               Access::kLocalWrite, services.segments) &&
-                      services.dma.scatter(bytes, services.segments);
+                      services.copies.scatter(bytes, services.segments);
   return placed ? Placed::yes : Placed::fault;
 }
 
@@ -66,7 +66,7 @@ bool place_write(Services& services, QueuePair& qp, std::span<const std::uint8_t
   const Responder& r = qp.responder;
   const MemoryRegion* region = services.keys.find(r.target.rkey);
   const std::array where{Segment{region->translate(r.target.address + r.received), bytes.size()}};
-  return services.dma.scatter(bytes, where);
+  return services.copies.scatter(bytes, where);
 }
 
 void complete_receive(Services& services, QueuePair& qp, const packet::Packet& p) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <new>
 
+#include "engine/frames_ahead.h"
 #include "engine/queue_pair.h"
 #include "engine/window_binding.h"
 #include "packet/packet.h"
@@ -95,16 +96,21 @@ bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::uint32_t o
          services.dma.gather(services.segments, into);
 }
 
-/// Headers, `length` bytes of payload from `offset`, pad; and off.
+/// Headers, `length` bytes of payload from `offset`, pad; and off. `filled`: a frame that has its
+/// payload.
 Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
-          packet::Packet& p, std::uint32_t offset, std::uint32_t length) {
+          packet::Packet& p, std::uint32_t offset, std::uint32_t length,
+          std::span<std::uint8_t> filled = {}) {
   const bool again = qp.reliable() && distance(qp.requester.end, p.bth.psn) > 0;
   p.bth.pad = packet::pad_of(length);
-  const auto out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, length));
-  if (out.empty()) return Step::sink_full;
   const std::size_t headers = packet::header_size(p.bth.opcode);
-  if (!fill(services, qp, wqe, offset, out.subspan(headers, length))) {
-    return fault(qp, CompletionStatus::local_protection_error);  // the room is not committed
+  std::span<std::uint8_t> out = filled;
+  if (out.empty()) {
+    out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, length));
+    if (out.empty()) return Step::sink_full;
+    if (!fill(services, qp, wqe, offset, out.subspan(headers, length))) {
+      return fault(qp, CompletionStatus::local_protection_error);  // the room is not committed
+    }
   }
   packet::encode_headers(p, out);
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
@@ -199,9 +205,28 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   return Step::sent;
 }
 
-/// One packet of a SEND or WRITE.
+/// The packet at the cursor is neither its message's first nor last: fills it and those behind it,
+/// as far as they are alike and may leave now.
+void look_ahead(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
+                packet::Opcode opcode, unsigned budget, FramesAhead& ahead) {
+  const Requester& r = qp.requester;
+  if (wqe.request.inlined) return;
+  const std::uint32_t mtu = qp.attributes.path_mtu;
+  const std::uint32_t alike = wqe.packets - 1 - r.packet;
+  const std::uint32_t count =
+      std::min({alike, budget, FramesAhead::kMost, qp.completer.window.room(packet_cost(qp, wqe))});
+  if (count < 2 || !resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), r.packet * mtu, count * mtu, 0,
+                            services.segments)) {
+    return;
+  }
+  if (services.segments.size() != 1) return;  // one by one
+  ahead.fill(services.dma, sink, flow_of(qp, wqe), packet::header_size(opcode), mtu,
+             services.segments.front().address, count);
+}
+
+/// One packet of a SEND or WRITE; `budget` more may follow.
 Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
-               Instant now) {
+               Instant now, unsigned budget, FramesAhead& ahead) {
   Requester& r = qp.requester;
   const QpAttributes& a = qp.attributes;
   if (qp.type == QpType::ud && wqe.packets > 1) {
@@ -224,7 +249,13 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
     const std::uint32_t qkey = wqe.request.destination().qkey;
     p.deth = {(qkey & 0x8000'0000u) != 0 ? a.qkey : qkey, qp.qpn};
   }
-  const Step step = emit(services, qp, sink, wqe, p, offset, length);
+  const bool middle = !part.first && !part.last && qp.reliable();
+  if (!middle) {
+    ahead.forget();
+  } else if (ahead.empty()) {
+    look_ahead(services, qp, sink, wqe, p.bth.opcode, budget, ahead);
+  }
+  const Step step = emit(services, qp, sink, wqe, p, offset, length, ahead.take());
   if (step != Step::sent) return step;
   r.since_ack_request = p.bth.ack_request ? 0 : r.since_ack_request + cost;
   if (qp.reliable()) {
@@ -262,6 +293,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
   const QpState state = qp.state.load(std::memory_order_relaxed);
   if ((state != QpState::rts && state != QpState::sqd) || now < r.wait_until) return Sent::all;
 
+  FramesAhead ahead;
   for (unsigned sent = 0; r.wqe != qp.sq.tail(); ++sent) {
     if (r.fault) {
       // Requests before the faulty one complete first.
@@ -275,9 +307,10 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     if (credit_forbids(qp, wqe)) return Sent::all;
     const bool begins = !wqe.started;
     if (begins && !start(qp, wqe)) return Sent::all;
-    const Step step = wqe.packets == 0      ? do_locally(services, qp, wqe)
-                      : wqe.info().answered ? send_answered(services, qp, sink, wqe, now)
-                                            : send_data(services, qp, sink, wqe, now);
+    const Step step = wqe.packets == 0 ? do_locally(services, qp, wqe)
+                      : wqe.info().answered
+                          ? send_answered(services, qp, sink, wqe, now)
+                          : send_data(services, qp, sink, wqe, now, budget - sent, ahead);
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
     if (begins && step != Step::sent) wqe.started = false;
     if (step == Step::sink_full) return Sent::sink_full;

@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 
+#include "engine/frames_ahead.h"
 #include "engine/placement.h"
 #include "engine/queue_pair.h"
 #include "engine/unreliable.h"
@@ -158,6 +159,13 @@ void refuse(Services& services, QueuePair& qp, Syndrome syndrome) {
                                                                   : EventKind::qp_request_error);
 }
 
+/// The program's own receive is no good.
+void refuse_receive(Services& services, QueuePair& qp) {
+  qp.responder.answer = Syndrome::nak(NakCode::remote_operational_error);
+  fail_receive(services, qp, CompletionStatus::local_protection_error);
+  enter_error(services, qp);
+}
+
 bool execute_send(Services& services, QueuePair& qp, const Packet& p) {
   switch (place_send(services, qp, p.payload, qp.responder.received)) {
     case Placed::yes:
@@ -167,9 +175,7 @@ bool execute_send(Services& services, QueuePair& qp, const Packet& p) {
       refuse(services, qp, kInvalid);
       return false;
     case Placed::fault:
-      qp.responder.answer = Syndrome::nak(NakCode::remote_operational_error);
-      fail_receive(services, qp, CompletionStatus::local_protection_error);
-      enter_error(services, qp);
+      refuse_receive(services, qp);
       return false;
   }
   if (p.info().ieth && !invalidate_remotely(services, qp, p.ieth.rkey)) {
@@ -356,8 +362,10 @@ namespace {
 
 enum class Step : std::uint8_t { sent, sink_full, failed };
 
-/// One packet of a response. A READ's opcode follows from the place in the response.
-Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, Response& response) {
+/// One packet of a response; `budget` more may follow. A READ's opcode follows from the place in
+/// the response.
+Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, Response& response,
+                   unsigned budget, FramesAhead& ahead) {
   const QpAttributes& a = qp.attributes;
   const bool reads = response.to == Kind::read_request;
   const std::uint32_t whole = reads ? response.source.length : 0;
@@ -374,15 +382,30 @@ Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, R
   p.atomic_ack_eth = {response.original};
 
   const std::size_t headers = packet::header_size(p.bth.opcode);
-  const auto out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
-  if (out.empty()) return Step::sink_full;
-  if (length > 0) {
-    const std::uint64_t address = response.source.address + response.sent;
-    const MemoryRegion* region = remote_region(services, qp, response.pd, response.source.rkey,
-                                               address, length, Access::kRemoteRead);
-    if (region == nullptr) return Step::failed;
-    const std::array from{Segment{region->translate(address), length}};
-    if (!services.dma.gather(from, out.subspan(headers, length))) return Step::failed;
+  const std::uint64_t address = response.source.address + response.sent;
+  // The region may have gone since the last packet.
+  const MemoryRegion* region =
+      length == 0 ? nullptr
+                  : remote_region(services, qp, response.pd, response.source.rkey, address,
+                                  whole - response.sent, Access::kRemoteRead);
+  if (length > 0 && region == nullptr) return Step::failed;
+  if (part.first || part.last) {
+    ahead.forget();
+  } else if (ahead.empty()) {
+    const std::uint32_t alike = (whole - response.sent - 1) / a.path_mtu;  // the last isn't
+    const std::uint32_t count = std::min({alike, budget, FramesAhead::kMost});
+    if (count > 1) {
+      ahead.fill(services.dma, sink, a.flow, headers, length, region->translate(address), count);
+    }
+  }
+  auto out = ahead.take();
+  if (out.empty()) {
+    out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
+    if (out.empty()) return Step::sink_full;
+    if (length > 0) {
+      const std::array from{Segment{region->translate(address), length}};
+      if (!services.dma.gather(from, out.subspan(headers, length))) return Step::failed;
+    }
   }
   packet::encode_headers(p, out);
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
@@ -429,6 +452,16 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
 
 }  // namespace
 
+void refuse_unplaced(Services& services, QueuePair& qp) {
+  // The newest that came: the peer knows no PSN behind it yet.
+  qp.responder.expected = qp.responder.expected.previous();
+  if (qp.responder.message == Kind::send) {
+    refuse_receive(services, qp);
+  } else {
+    refuse(services, qp, kNoAccess);
+  }
+}
+
 void note_congestion(Responder& r, Instant now) {
   constexpr Duration kSpacing = std::chrono::microseconds{50};
   if (now < r.next_notice) return;
@@ -444,10 +477,11 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
     r.congested = false;
   }
   if (!transmit_reached_marks(services, qp, sink)) return Sent::sink_full;
+  FramesAhead ahead;
   for (unsigned sent = 0; !r.responses.empty(); ++sent) {
     if (sent == budget) return Sent::more;
     Response& response = r.responses.front();
-    const Step step = send_response(services, qp, sink, response);
+    const Step step = send_response(services, qp, sink, response, budget - sent, ahead);
     if (step == Step::sink_full) return Sent::sink_full;
     if (step == Step::failed) {
       // The memory went away under the READ: the packet that is missing is refused.

@@ -82,6 +82,10 @@ struct Responder {
 /// A request to an RC or XRC queue pair.
 void handle_request(Services& services, QueuePair& qp, const packet::Packet& p);
 
+/// The memory for what a message brought so far is gone. Its newest packet is the one that gets
+/// the NAK.
+void refuse_unplaced(Services& services, QueuePair& qp);
+
 /// A packet came with "congestion experienced" on it: its sender is told, but not too often
 /// (IBA annex A17.9.3).
 void note_congestion(Responder& r, Instant now);

@@ -19,6 +19,7 @@ Rnic::Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy)
     : slot_{slot},
       services_{.keys = keys_,
                 .dma = dma,
+                .copies = Copies{dma},
                 .srqs = srqs_,
                 .counters = {},
                 .notifications = {},
@@ -63,6 +64,21 @@ PostResult Rnic::post_receive(QueuePair& qp, const ReceiveRequest& request) {
 // ---- the wire's data path
 
 void Rnic::receive(const packet::Datagram& datagram, Instant now) {
+  sort(datagram, now);
+  if (!datagram.more) settle();
+}
+
+void Rnic::settle() {
+  Copies& copies = services_.copies;
+  if (!copies.waiting() || copies.finish()) return;
+  QueuePair& qp = *copies.owner();
+  if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
+  copies.response() ? fail_unplaced_response(services_, qp) : refuse_unplaced(services_, qp);
+  schedule(qp);
+  set_timer(qp);
+}
+
+void Rnic::sort(const packet::Datagram& datagram, Instant now) {
   Counters& counters = services_.counters;
   const auto parsed = packet::parse(datagram.bytes);
   const auto* p = std::get_if<packet::Packet>(&parsed);
@@ -96,6 +112,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
                     Instant now) {
   Counters& counters = qp.counters;
   const packet::OpcodeInfo& info = p.info();
+  let_copies_wait(qp, datagram, info);
   // C9-7 ff.: service, partition, state and source, before anything else looks at it.
   const bool cnp = info.kind == packet::Kind::cnp;
   const bool beside = cnp || (info.is_mark() && !qp.reliable());
@@ -155,6 +172,22 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   finish_draining(qp);
   schedule(qp);
   set_timer(qp);
+}
+
+/// A packet of another message than the one whose copies wait finds them done.
+void Rnic::let_copies_wait(QueuePair& qp, const packet::Datagram& datagram,
+                           const packet::OpcodeInfo& info) {
+  using packet::Kind;
+  Copies& copies = services_.copies;
+  const bool response = info.kind == Kind::read_response;
+  const bool continues = !info.first && qp.reliable() &&
+                         (response || info.kind == Kind::write || info.kind == Kind::send);
+  if (!continues || copies.owner() != &qp || copies.response() != response) settle();
+  if (continues && datagram.more && !info.last) {
+    copies.let_wait(qp, response);
+  } else {
+    copies.hurry();
+  }
 }
 
 void Rnic::finish_draining(QueuePair& qp) {

@@ -105,7 +105,10 @@ class Rnic {
   // Without memory a frame is dropped and counted, or leaves later: nothing here throws, and
   // nothing is done by halves.
 
+  /// Behind one with `more` comes another, or settle(), before anything else.
   void receive(const packet::Datagram& datagram, Instant now);
+  /// No more of the datagrams that came together.
+  void settle();
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
   /// has_work(). False: the sink was full, or there is no memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
@@ -129,6 +132,9 @@ class Rnic {
   [[nodiscard]] unsigned& users_of_domain(const QueuePair& qp);
   [[nodiscard]] Result<Qpn> new_qpn();
   [[nodiscard]] Key new_key();
+  void sort(const packet::Datagram& datagram, Instant now);
+  void let_copies_wait(QueuePair& qp, const packet::Datagram& datagram,
+                       const packet::OpcodeInfo& info);
   void dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
                 Instant now);
   void dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p, Instant now);

@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/copies.h"
 #include "engine/counters.h"
 #include "engine/event.h"
 #include "engine/memory.h"
@@ -19,6 +20,7 @@ namespace verbena::engine {
 struct Services {
   KeyTable& keys;
   Dma& dma;
+  Copies copies;  // into the program's memory
   const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
   Counters counters;                            // of no queue pair, or of one that is gone
   std::vector<CompletionQueue*> notifications;  // each once

@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
@@ -16,6 +18,10 @@
 namespace verbena::host {
 
 namespace {
+
+/// The ICRC of one frame and the headers of the next.
+constexpr std::size_t kMaxGap = 128;
+constexpr std::size_t kMaxPieces = 128;
 
 bool within(std::span<const std::uint8_t> memory, std::span<const std::uint8_t> piece) {
   const std::less_equal<const std::uint8_t*> before;
@@ -91,6 +97,48 @@ bool FrameMemory::scatter(std::span<const std::uint8_t> from,
     const auto n = pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
+  }
+  return true;
+}
+
+bool FrameMemory::gather_parts(std::uint64_t address, const engine::FrameParts& into) {
+  static constexpr std::array<std::uint8_t, kMaxGap> kZeros{};
+  const std::size_t size = into.first.size();
+  const std::size_t gap = into.stride - size;
+  std::array<iovec, kMaxPieces> pieces;
+  if (gap > kMaxGap || 2 * into.count > kMaxPieces) return Dma::gather_parts(address, into);
+  const std::size_t bytes = into.count * into.stride - gap;
+  if (!inside(into.first.data(), bytes)) return false;
+  for (std::size_t i = 0; i < into.count; ++i) {
+    pieces[2 * i] = {reinterpret_cast<void*>(address + i * size), size};
+    pieces[2 * i + 1] = {const_cast<std::uint8_t*>(kZeros.data()), gap};
+  }
+  const auto n = pwritev(fd_, pieces.data(), static_cast<int>(2 * into.count - 1),
+                         static_cast<off_t>(into.first.data() - bytes_.data()));
+  return n == static_cast<ssize_t>(bytes);
+}
+
+bool FrameMemory::scatter_all(std::span<const engine::Placement> list) {
+  while (!list.empty()) {
+    std::array<std::uint8_t, kMaxGap> nowhere;
+    std::array<iovec, kMaxPieces> pieces;
+    const std::span<const std::uint8_t> first = list.front().from;
+    if (!within(bytes_, first)) return Dma::scatter_all(list);
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    std::size_t taken = 0;
+    for (; taken < list.size() && count + 2 <= kMaxPieces; ++taken) {
+      const engine::Placement& p = list[taken];
+      const auto gap = static_cast<std::size_t>(p.from.data() - (first.data() + bytes));
+      if (gap > kMaxGap || !within(bytes_, p.from)) break;  // one that lies before has a huge gap
+      if (gap > 0) pieces[count++] = {nowhere.data(), gap};
+      pieces[count++] = {reinterpret_cast<void*>(p.address), p.from.size()};
+      bytes += gap + p.from.size();
+    }
+    const auto n = preadv(fd_, pieces.data(), static_cast<int>(count),
+                          static_cast<off_t>(first.data() - bytes_.data()));
+    if (n != static_cast<ssize_t>(bytes)) return false;
+    list = list.subspan(taken);
   }
   return true;
 }

@@ -26,6 +26,10 @@ class FrameMemory final : public engine::Dma {
                             std::span<std::uint8_t> into) override;
   [[nodiscard]] bool scatter(std::span<const std::uint8_t> from,
                              std::span<const engine::Segment> into) override;
+  // One call for all, because what lies between two parts is near enough to be copied with them:
+  // from zeros, or to nowhere.
+  [[nodiscard]] bool gather_parts(std::uint64_t address, const engine::FrameParts& into) override;
+  [[nodiscard]] bool scatter_all(std::span<const engine::Placement> list) override;
 
   // CPU atomics. The word is made sure of first, but a program that unmaps it at that very
   // moment still gets the signal.

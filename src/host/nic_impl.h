@@ -305,6 +305,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     }
     rnic.receive(d, now_);
   }
+  void no_more() override { rnic.settle(); }
   void manage_datagram(const packet::Datagram& d) {
     if (const auto mad = mad_of(d)) manager.receive(*mad, now_);
   }

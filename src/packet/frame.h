@@ -31,6 +31,19 @@ struct Datagram {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
   std::span<const std::uint8_t> bytes;  // BTH … ICRC
+  bool more = false;  // another one comes at once, and these bytes stay until then
+};
+
+/// Room for frames of one size, one behind another.
+struct FrameRooms {
+  std::span<std::uint8_t> bytes;  // from the first frame's first byte to the last one's last
+  std::size_t size = 0;           // of each
+  std::size_t stride = 0;         // from one to the next
+  std::size_t count = 0;
+
+  [[nodiscard]] std::span<std::uint8_t> operator[](std::size_t i) const {
+    return bytes.subspan(i * stride, size);
+  }
 };
 
 /// Takes frames from the engine. The wire adds the ICRC, because only it knows the IP
@@ -40,7 +53,14 @@ class FrameSink {
   /// Room for a frame of exactly `size` bytes, ICRC left out. Empty: no room now; the engine
   /// stops and goes on at its next turn.
   [[nodiscard]] virtual std::span<std::uint8_t> reserve(const Flow& flow, std::size_t size) = 0;
-  /// The frame in the room that was reserved last is complete and leaves.
+  /// The same for at most `count` frames: commit() them one by one. The next reserve forgets those
+  /// that were not.
+  [[nodiscard]] virtual FrameRooms reserve_many(const Flow& flow, std::size_t size,
+                                                [[maybe_unused]] std::size_t count) {
+    const auto room = reserve(flow, size);
+    return {room, size, size, room.empty() ? 0u : 1u};
+  }
+  /// The next frame in the room that was reserved last is complete and leaves.
   virtual void commit() = 0;
 
  protected:

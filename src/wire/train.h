@@ -15,6 +15,7 @@ struct Train {
   [[nodiscard]] Train part(std::size_t offset, std::size_t size) const {
     Train t = *this;
     t.whole.bytes = whole.bytes.subspan(offset, size);
+    t.whole.more = offset + size < whole.bytes.size();
     return t;
   }
 };

@@ -89,7 +89,8 @@ bool Transmitter::has_room(std::size_t bytes) const {
   return head_ + bytes <= limit_ && batches_.size() < max_batches_;
 }
 
-std::span<std::uint8_t> Transmitter::reserve(const packet::Flow& flow, std::size_t size) {
+packet::FrameRooms Transmitter::reserve_many(const packet::Flow& flow, std::size_t size,
+                                             std::size_t count) {
   const std::size_t bytes = size + packet::kIcrcSize;
   reserved_ = 0;
   if (size < kDestinationQpn + 3 || bytes > kMaxBatchBytes) return {};
@@ -97,14 +98,18 @@ std::span<std::uint8_t> Transmitter::reserve(const packet::Flow& flow, std::size
     flush();
     if (!has_room(bytes)) return {};
   }
+  // Each might begin a batch of its own.
+  count = std::min({count, (limit_ - head_) / bytes, max_batches_ - batches_.size()});
   reserved_flow_ = flow;
-  reserved_ = bytes;
-  return arena_.subspan(head_, size);
+  reserved_ = count;
+  reserved_bytes_ = bytes;
+  return {arena_.subspan(head_, count * bytes - packet::kIcrcSize), size, bytes, count};
 }
 
 void Transmitter::commit() {
   if (reserved_ == 0) return;
-  const std::size_t bytes = std::exchange(reserved_, 0);
+  --reserved_;
+  const std::size_t bytes = reserved_bytes_;
   const auto qpn = load_be24(&arena_[head_ + kDestinationQpn]);
 
   if (!joins_last(qpn, bytes)) {

@@ -39,7 +39,12 @@ class Transmitter {
   Transmitter(std::span<std::uint8_t> arena, SendSockets& sockets, WireCounters& counters,
               int epoll_fd, Faults* faults = nullptr, Capture* capture = nullptr);
 
-  [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size);
+  /// See packet::FrameSink.
+  [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) {
+    return reserve_many(flow, size, 1).bytes;
+  }
+  [[nodiscard]] packet::FrameRooms reserve_many(const packet::Flow& flow, std::size_t size,
+                                                std::size_t count);
   void commit();
   void flush();
 
@@ -89,7 +94,8 @@ class Transmitter {
   std::size_t released_ = 0;  // batches that have been through the faults
   std::size_t head_ = 0;      // where the next frame goes
   packet::Flow reserved_flow_;
-  std::size_t reserved_ = 0;  // bytes at head_, ICRC included; 0: nothing
+  std::size_t reserved_ = 0;        // frames at head_
+  std::size_t reserved_bytes_ = 0;  // of each, ICRC included
   std::vector<Batch> batches_;
   std::vector<SendSocket*> full_;
   std::string last_error_;

@@ -231,6 +231,7 @@ class UdpWire::Impl {
         if (owner != strays_owner_ || owner == 0) pass_on_strays(t);
         if (owner != 0) add_stray(owner, at, size);
       }
+      sink_.no_more();
       pass_on_strays(t);
     }
 
@@ -272,6 +273,7 @@ class UdpWire::Impl {
         size = std::min(t.segment, t.whole.bytes.size() - at);
         wire_.take_handed_over(t.part(at, size).whole, sink_);
       }
+      sink_.no_more();
     }
     void peer_died(std::uint32_t slot) override { wire_.bury(slot); }
 
@@ -498,6 +500,11 @@ bool UdpWire::pass_to_listener(const packet::Datagram& d) { return impl_->pass_t
 
 std::span<std::uint8_t> UdpWire::reserve(const packet::Flow& flow, std::size_t size) {
   return impl_->transmitter_.reserve(flow, size);
+}
+
+packet::FrameRooms UdpWire::reserve_many(const packet::Flow& flow, std::size_t size,
+                                         std::size_t count) {
+  return impl_->transmitter_.reserve_many(flow, size, count);
 }
 
 void UdpWire::commit() { impl_->transmitter_.commit(); }

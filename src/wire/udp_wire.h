@@ -27,6 +27,8 @@ class Capture;
 class DatagramSink {
  public:
   virtual void datagram(const packet::Datagram& d) = 0;
+  /// Behind one that said that more would follow: none does.
+  virtual void no_more() {}
 
  protected:
   ~DatagramSink() = default;
@@ -87,6 +89,8 @@ class UdpWire final : public packet::FrameSink {
   // Sending: frames are gathered into batches of one flow; flush() sends what is left.
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow,
                                                 std::size_t size) override;
+  [[nodiscard]] packet::FrameRooms reserve_many(const packet::Flow& flow, std::size_t size,
+                                                std::size_t count) override;
   void commit() override;
   void flush();
   /// Frames wait because sockets are full. data_fd() becomes readable when they have room

@@ -151,6 +151,22 @@ MUTANTS = [
     ("acknowledged-before-it-was-placed", RESPONDER,
      "} else if (!place_write(services, qp, p.payload)) {",
      "} else if (!place_write(services, qp, p.payload) && false) {"),
+    # Trains.MemoryThatVanishedUnderASendFailsBothSides
+    ("late-fault-names-a-packet-that-never-came", RESPONDER,
+     "qp.responder.expected = qp.responder.expected.previous();",
+     ""),
+    # Trains.MemoryThatVanishedUnderAWriteIsARemoteAccessError
+    ("copies-that-waited-fail-silently", RNIC,
+     "copies.response() ? fail_unplaced_response(services_, qp) : refuse_unplaced(services_, qp);",
+     ""),
+    # Trains.MemoryThatVanishedUnderTheLastPacketOfASendFailsBothSides
+    ("the-last-packet-waits", RNIC,
+     "if (continues && datagram.more && !info.last) {",
+     "if (continues && datagram.more) {"),
+    # Trains, and the properties: memory that differs
+    ("copies-wait-for-another-message", RNIC,
+     "if (!continues || copies.owner() != &qp || copies.response() != response) settle();",
+     ""),
     # SmallQueueAnswers.SendWhoseCompletionIsLostIsNotAcknowledged
     ("acknowledged-though-nobody-heard-of-it", RESPONDER,
      "if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;",
@@ -453,7 +469,7 @@ MUTANTS = [
      "if (false) {"),
     # RcAnswers.FrameOfAnotherServiceIsDropped
     ("service-not-checked", RNIC,
-     "if (!cnp && info.service != qp.service()) {",
+     "if (!beside && info.service != qp.service()) {",
      "if (false) {"),
     # RcProperty, most others: the second post is never seen
     ("doorbell-lost", RNIC,
@@ -508,8 +524,8 @@ MUTANTS = [
      ""),
     # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
     ("qkey-not-checked", UNRELIABLE,
-     "if (p.deth.qkey != qp.attributes.qkey) {",
-     "if (false) {"),
+     "  if (p.deth.qkey != qp.attributes.qkey) {\n    ++counters.drop_qkey;",
+     "  if (false) {\n    ++counters.drop_qkey;"),
     # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
     ("ud-longer-than-the-receive-accepted", UNRELIABLE,
      "if (size > qp.responder.receive.length) {",
@@ -742,7 +758,7 @@ MUTANTS = [
      "Psn next() const { return Psn{v_ + 1}; }",
      "Psn next() const { return Psn{v_ + 1 == kMask ? 0 : v_ + 1}; }"),
     # Observed.TheRnicCountsQueuePairsThatAreGone
-    ("gone-queue-pairs-not-counted", RNIC,
+    ("gone-queue-pairs-not-counted", RNIC_SETUP,
      "services_.counters += qp.counters;",
      ""),
     # Observed.WhatIsSentAgainIsSaidAndCounted

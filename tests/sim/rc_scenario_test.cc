@@ -159,6 +159,79 @@ TEST_F(Scenario, MemoryThatVanishedUnderAReadIsARemoteAccessError) {
   EXPECT_EQ(completions_of_a(1)[0].status, CompletionStatus::remote_access_error);
 }
 
+/// The copies of packets that come together wait for one another, and their memory may be gone
+/// by then.
+class Trains : public Scenario, public testing::WithParamInterface<std::uint64_t> {
+ protected:
+  Trains() {
+    world.come_together(GetParam());
+    c.b.node->unmap(std::span{memory_b}.subspan(50'000, 1));
+  }
+
+  std::vector<std::uint8_t> tail = std::vector<std::uint8_t>(10'000);
+};
+
+TEST_P(Trains, MemoryThatVanishedUnderAWriteIsARemoteAccessError) {
+  post(SendKind::write, 100'000);
+  EXPECT_EQ(completions_of_a(1)[0].status, CompletionStatus::remote_access_error);
+  EXPECT_EQ(memory_b[99'999], 0);
+}
+
+TEST_P(Trains, MemoryThatVanishedUnderASendFailsBothSides) {
+  post_receive(100'000, 9);
+  post(SendKind::send, 100'000);
+  EXPECT_EQ(completions_of_a(1)[0].status, CompletionStatus::remote_operation_error);
+  const auto b = c.b.poll();
+  ASSERT_EQ(b.size(), 1u);
+  EXPECT_EQ(b[0].status, CompletionStatus::local_protection_error);
+}
+
+TEST_P(Trains, MemoryThatVanishedUnderTheLastPacketOfASendFailsBothSides) {
+  const auto region = c.b.node->expose(c.b.pd, tail, Access::kLocalWrite);
+  c.b.node->unmap(std::span{tail}.last(1));
+  const std::array sges{piece(region, 10'000)};
+  ASSERT_EQ(c.b.receive({.wr_id = 9, .sges = sges}), PostResult::posted);
+  post(SendKind::send, 10'000);
+  EXPECT_EQ(completions_of_a(1)[0].status, CompletionStatus::remote_operation_error);
+  const auto b = c.b.poll();
+  ASSERT_EQ(b.size(), 1u);
+  EXPECT_EQ(b[0].status, CompletionStatus::local_protection_error);
+}
+
+TEST_P(Trains, MemoryThatVanishedUnderOneMessageEndsNoOtherQueuePair) {
+  Connection other{{}, *c.a.node, *c.b.node};
+  std::vector<std::uint8_t> target(100'000);
+  const unsigned access = Access::kLocalWrite | Access::kRemoteWrite;
+  const auto from = other.a.node->expose(other.a.pd, memory_a, access);
+  const auto to = other.b.node->expose(other.b.pd, target, access);
+  const std::array sges{piece(from, 100'000)};
+  auto write = request(SendKind::write, sges);
+  write.remote_address = to.iova;
+  write.rkey = to.key;
+  ASSERT_EQ(other.a.send(write), PostResult::posted);
+  post(SendKind::write, 100'000);
+
+  EXPECT_EQ(completions_of_a(1)[0].status, CompletionStatus::remote_access_error);
+  std::vector<Completion> done;
+  EXPECT_TRUE(world.run_until(
+      [&] {
+        done = other.a.poll();
+        return !done.empty();
+      },
+      60s));
+  ASSERT_EQ(done.size(), 1u);
+  EXPECT_EQ(done[0].status, CompletionStatus::success);
+  EXPECT_TRUE(std::equal(target.begin(), target.end(), memory_a.begin()));
+}
+
+TEST_P(Trains, MemoryThatVanishedUnderAReadFails) {
+  c.a.node->unmap(std::span{memory_a}.subspan(30'000, 1));
+  post(SendKind::read, 40'000);
+  EXPECT_EQ(completions_of_a(1)[0].status, CompletionStatus::local_protection_error);
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, Trains, testing::Range<std::uint64_t>(0, 20));
+
 TEST_F(Scenario, RegionThatWentAwayInTheMiddleOfAMessageIsNotWritten) {
   std::uint64_t frames = 0;
   world.filter = [&](const packet::Flow& flow, auto) {

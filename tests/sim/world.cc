@@ -80,13 +80,22 @@ bool Node::store(std::uint64_t address, std::uint64_t value) {
 std::uint32_t Node::next() { return static_cast<std::uint32_t>(world_.random()()); }
 
 std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, std::size_t size) {
+  return reserve_many(flow, size, 1).bytes;
+}
+
+packet::FrameRooms Node::reserve_many(const packet::Flow& flow, std::size_t size,
+                                      std::size_t count) {
+  const std::size_t stride = size + packet::kIcrcSize;
   flow_ = flow;
-  frame_.resize(size);
-  return frame_;
+  frames_.resize(count * stride);
+  rooms_ = {{frames_.data(), count * stride - packet::kIcrcSize}, size, stride, count};
+  next_room_ = 0;
+  return rooms_;
 }
 
 void Node::commit() {
-  if (!dead) world_.transmit(flow_, frame_);
+  const auto frame = rooms_[next_room_++];
+  if (!dead) world_.transmit(flow_, frame);
 }
 
 Node& World::add_node() {
@@ -180,8 +189,9 @@ void World::arrive(Arrival a) {
 }
 
 void World::drain(Node& node) {
+  std::deque<Node::Waiting> train;  // their bytes stay until all are taken
   while (!node.socket_.empty() && node.attentive_ <= now_) {
-    const Node::Waiting packet = std::move(node.socket_.front());
+    const Node::Waiting& packet = train.emplace_back(std::move(node.socket_.front()));
     node.socket_.pop_front();
     node.charged_ -= ReceiveBuffer::truesize(packet.bytes.size());
     if (node.dead) continue;
@@ -190,10 +200,12 @@ void World::drain(Node& node) {
                          .destination = packet.flow.destination,
                          .source_port = packet.flow.source_port,
                          .traffic_class = packet.flow.traffic_class,
-                         .bytes = packet.bytes},
+                         .bytes = packet.bytes,
+                         .more = trains_() % 4 != 0},
                         now_);
     node.attentive_ = now_ + spread(node.buffer.service);
   }
+  node.rnic().settle();
 }
 
 bool World::run_until(const std::function<bool()>& done, Duration limit) {

@@ -99,6 +99,8 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
   bool store(std::uint64_t address, std::uint64_t value) override;
   std::uint32_t next() override;
   std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) override;
+  packet::FrameRooms reserve_many(const packet::Flow& flow, std::size_t size,
+                                  std::size_t count) override;
   void commit() override;
 
   World& world_;
@@ -106,7 +108,9 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
   engine::Rnic rnic_;
   std::vector<engine::Segment> unmapped_;
   packet::Flow flow_;
-  std::vector<std::uint8_t> frame_;
+  std::vector<std::uint8_t> frames_;
+  packet::FrameRooms rooms_{};
+  std::size_t next_room_ = 0;
 
   // The network's side.
   Instant port_free_{};  // when the port to us has sent all that is queued
@@ -118,7 +122,7 @@ class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
 
 class World {
  public:
-  World(std::uint64_t seed, Link link) : link_{link}, random_{seed} {}
+  World(std::uint64_t seed, Link link) : link_{link}, random_{seed}, trains_{seed} {}
 
   Node& add_node();
   void set_link(const Link& link) { link_ = link; }
@@ -129,6 +133,8 @@ class World {
   [[nodiscard]] std::uint64_t queue_drops() const { return queue_drops_; }
   [[nodiscard]] std::uint64_t marked() const { return marked_; }
   [[nodiscard]] std::uint64_t delivered() const { return delivered_; }
+  /// Another choice of which packets arrive as one.
+  void come_together(std::uint64_t seed) { trains_.seed(seed); }
   [[nodiscard]] std::mt19937_64& random() { return random_; }
   /// 0 … n-1.
   [[nodiscard]] std::uint32_t pick(std::uint32_t n) {
@@ -165,6 +171,7 @@ class World {
 
   Link link_;
   std::mt19937_64 random_;
+  std::mt19937_64 trains_;  // which packets come together
   Instant now_ = Instant{std::chrono::seconds{1}};
   std::uint64_t order_ = 0;
   std::uint64_t lost_ = 0;

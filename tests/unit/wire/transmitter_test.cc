@@ -79,6 +79,29 @@ TEST_F(TransmitterTest, SealsEachFrameWithItsIndexInTheBatch) {
   expect_identifications({0, 1, 2, 3, 4});
 }
 
+TEST_F(TransmitterTest, RoomsForManyFramesAreCommittedOneByOneAndTheRestForgotten) {
+  constexpr std::size_t kSize = 200;
+  const auto rooms = transmitter_.reserve_many(flow_, kSize, 5);
+  ASSERT_EQ(rooms.count, 5u);
+  for (std::size_t i = 0; i < rooms.count; ++i) {
+    const auto frame = frame_to(Qpn{7}, kSize, static_cast<std::uint8_t>(i));
+    std::copy(frame.begin(), frame.end(), rooms[i].begin());
+  }
+  for (int i = 0; i < 3; ++i) transmitter_.commit();
+  send(Qpn{7}, kSize);
+  transmitter_.commit();  // nothing is reserved
+  transmitter_.flush();
+  expect_identifications({0, 1, 2, 3});
+  EXPECT_EQ(counters_.frames_sent, 4u);
+}
+
+TEST_F(TransmitterTest, NoMoreRoomsThanTheArenaHas) {
+  const auto rooms = transmitter_.reserve_many(flow_, arena_.size() / 32, 64);
+  EXPECT_GE(rooms.count, 30u);
+  EXPECT_LE(rooms.count, 32u);
+  EXPECT_LE(rooms.bytes.size(), arena_.size());
+}
+
 TEST_F(TransmitterTest, AShorterFrameEndsItsBatch) {
   send(Qpn{7}, 200);
   send(Qpn{7}, 200);

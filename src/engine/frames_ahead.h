@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/memory.h"
+#include "packet/frame.h"
+
+namespace verbena::engine {
+
+/// The frames of a message's middle packets, reserved and filled many at a time: one call copies
+/// what would have taken one for each (docs/decisions/010-copies-in-batches.md). A frame that is
+/// not used is forgotten with the next one that is reserved.
+class FramesAhead {
+ public:
+  static constexpr std::uint32_t kMost = 16;  // what one batch of the wire holds at 4 KiB
+
+  /// The next frame with its payload, or nothing: reserve and fill it alone.
+  [[nodiscard]] std::span<std::uint8_t> take() {
+    return next_ < rooms_.count ? rooms_[next_++] : std::span<std::uint8_t>{};
+  }
+  [[nodiscard]] bool empty() const { return next_ == rooms_.count; }
+  void forget() { next_ = rooms_.count = 0; }
+
+  /// `count` packets with `payload` bytes each behind `headers`, from `address` on. It may become
+  /// fewer, or none if the memory is gone: who fills one alone finds out.
+  void fill(Dma& dma, packet::FrameSink& sink, const packet::Flow& flow, std::size_t headers,
+            std::uint32_t payload, std::uint64_t address, std::uint32_t count) {
+    forget();
+    rooms_ = sink.reserve_many(flow, headers + payload, count);
+    if (rooms_.count == 0) return;
+    const FrameParts parts{rooms_[0].subspan(headers, payload), rooms_.stride, rooms_.count};
+    if (!dma.gather_parts(address, parts)) rooms_.count = 0;
+  }
+
+ private:
+  packet::FrameRooms rooms_{};
+  std::size_t next_ = 0;
+};
+
+}  // namespace verbena::engine
