@@ -246,7 +246,9 @@ bool Rnic::work(packet::FrameSink& sink, Instant now) {
   expire_timers(now);
   for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {
     QueuePair& qp = runnable_.front();
-    Sent sent = transmit_responses(services_, qp, sink, kTurn);
+    // A short message goes before the acknowledgement of the one that it answers: somebody waits.
+    Sent sent = transmit_requests(services_, qp, sink, 1, now);
+    if (sent != Sent::sink_full) sent = transmit_responses(services_, qp, sink, kTurn);
     if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
     finish_draining(qp);  // UC and UD are done with a message when they have sent it
     set_timer(qp);

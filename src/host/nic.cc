@@ -19,6 +19,7 @@ namespace {
 
 std::mutex starting;
 std::atomic<Nic*> running{nullptr};
+std::atomic<pid_t> running_in{0};  // a child of vfork() sees its parent's memory
 
 }  // namespace
 
@@ -73,9 +74,15 @@ Result<Nic*> Nic::instance() {
     nic->impl_->report();
   });
   static_cast<void>(at_exit);
+  running_in.store(getpid());
   Nic* const nic = new Nic{std::move(impl)};  // lives as long as its thread: to the end
   running.store(nic, std::memory_order_release);
   return nic;
+}
+
+void Nic::before_sudden_exit() {
+  Nic* const nic = running.load();
+  if (nic != nullptr && running_in.load() == getpid()) nic->impl_->last_words();
 }
 
 // ---- the data path
@@ -133,7 +140,7 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   };
   std::size_t n = take();
   if (n == 0) {
-    impl_->progress_inline();
+    impl_->progress_inline(cq.ring);
     n = take();
   }
   if (n > 0) {

@@ -64,6 +64,9 @@ class Nic {
   /// of the parent's are then only good for being forgotten.
   static Result<Nic*> instance();
 
+  /// The process is about to end without its exit handlers. Any thread, signal handlers too.
+  static void before_sudden_exit();
+
   // Devices. Thread-safe. As they are now: what has changed before the call is seen.
 
   /// Those that are listed, by interface index.

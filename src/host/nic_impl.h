@@ -73,13 +73,13 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     }
   }
 
-  /// A program's thread that polls in vain.
-  void progress_inline() {
+  /// A program's thread that polled this queue in vain.
+  void progress_inline(const engine::CompletionQueue& polled) {
     {
       const NoCancellation shield;
       std::unique_lock lock{engine, std::try_to_lock};
       if (!lock) return;
-      step(Receive::yes);
+      step(Receive::yes, &polled);
       thread_.polled(now_);
       settle(lock);
     }
@@ -133,6 +133,10 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     if (!locked_within(kFarewell, look) || last <= now()) return;
     std::this_thread::sleep_for(last - now());
     locked_within(kFarewell, look);
+  }
+  /// What the program was told of, its peers hear of, too.
+  void last_words() {
+    locked_within(kFarewell, [] {});
   }
   /// After finish().
   void report() {
@@ -213,17 +217,18 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   /// One round. True: there was something, so there may be more. Without memory it ends where it
   /// is, and what is left is done a little later: the engine itself needs none, and what the
   /// connection manager can't take its peers send again.
-  bool step(Receive receive) {
+  bool step(Receive receive, const engine::CompletionQueue* polled = nullptr) {
     try {
-      return try_step(receive);
+      return try_step(receive, polled);
     } catch (const std::bad_alloc&) {
       blocked_ = true;
       return false;
     }
   }
-  bool try_step(Receive receive) {
+  bool try_step(Receive receive, const engine::CompletionQueue* polled) {
     now_ = now();
     received_ = receive == Receive::yes && wire_->receive(*this) > 0;
+    if (polled != nullptr && answers_may_wait(*polled)) return true;
     blocked_ = !rnic.work(*wire_, now_);
     if (waiting_.next_look() <= now_) look_for_listeners();
     if (manager.next_deadline() <= now_) manager.expire(now_);
@@ -244,6 +249,13 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     if (wire_->counters().send_errors != send_errors_) report_send_error();
     outputs_.after_step(*wire_);
     return received_ || (rnic.has_work() && !blocked_);
+  }
+
+  /// The program has what it polled for. What is due to its peer, an acknowledgement most often,
+  /// leaves with its next call, or else when the NIC thread looks: see decision 005.
+  [[nodiscard]] bool answers_may_wait(const engine::CompletionQueue& polled) {
+    return received_ && !polled.empty() && thread_.aside() && rnic.notifications().empty() &&
+           rnic.events().empty();
   }
 
   /// The network may lose packets without a word, but not those that never left. One line for

@@ -46,6 +46,9 @@ class NicThread {
   /// Any thread: the program is going to sleep, so don't wait for the end of its polling.
   void return_to_duty();
 
+  /// A poller does the work, and this thread will look after at most kAsideMax.
+  [[nodiscard]] bool aside() const { return aside_.load(std::memory_order_relaxed); }
+
   /// Any thread: work() has to run by then. Cheap when it will anyway.
   void wake_by(Instant deadline);
 

@@ -47,9 +47,9 @@ def symbols(library, kind):
     return found
 
 
-# The functions of libc that we stand before (front/preload/hooks.cc).
-HOOKS = {"open", "open64", "openat", "openat64", "__open_2", "__open64_2", "fstat", "fstat64",
-         "stat", "stat64", "access", "write", "close", "dup", "dup2", "dup3", "fcntl",
+# The functions of libc that we stand before (in front/preload).
+HOOKS = {"_exit", "_Exit", "open", "open64", "openat", "openat64", "__open_2", "__open64_2",
+         "fstat", "fstat64", "stat", "stat64", "access", "write", "close", "dup", "dup2", "dup3", "fcntl",
          "fcntl64"}
 
 

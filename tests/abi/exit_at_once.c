@@ -1,0 +1,122 @@
+/* A process that takes a message and ends with _exit() at once: its peer must still hear that the
+ * message came. Both poll, so nobody else is there to send the acknowledgement. */
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi.h"
+
+enum { kRounds = 5, kPings = 500, kSize = 64 };
+
+struct end {
+  struct ibv_context* context;
+  struct ibv_pd* pd;
+  struct ibv_cq* cq;
+  struct ibv_qp* qp;
+  struct ibv_mr* mr;
+  int sent; /* completions of sends */
+  char memory[kSize];
+};
+
+static void open_end(struct end* e, int socket) {
+  e->context = open_loopback();
+  e->pd = ibv_alloc_pd(e->context);
+  CHECK(e->pd != NULL);
+  e->cq = ibv_create_cq(e->context, 16, NULL, NULL, 0);
+  CHECK(e->cq != NULL);
+  e->mr = ibv_reg_mr(e->pd, e->memory, kSize, IBV_ACCESS_LOCAL_WRITE);
+  CHECK(e->mr != NULL);
+  e->qp = create_rc_qp(e->pd, e->cq);
+  to_init(e->qp);
+  uint32_t peer = 0;
+  CHECK(write(socket, &e->qp->qp_num, sizeof peer) == sizeof peer);
+  CHECK(read(socket, &peer, sizeof peer) == sizeof peer);
+  to_rts(e->qp, peer);
+}
+
+static void post(struct end* e, int receive) {
+  struct ibv_sge sge = {(uintptr_t)e->memory, kSize, e->mr->lkey};
+  if (receive) {
+    struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr* bad = NULL;
+    CHECK(ibv_post_recv(e->qp, &wr, &bad) == 0);
+  } else {
+    struct ibv_send_wr wr = {
+        .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+    struct ibv_send_wr* bad = NULL;
+    CHECK(ibv_post_send(e->qp, &wr, &bad) == 0);
+  }
+}
+
+static enum ibv_wc_opcode wait_for_any(struct end* e) {
+  const time_t limit = time(NULL) + 30;
+  struct ibv_wc wc;
+  int n = 0;
+  while (n == 0) {
+    n = ibv_poll_cq(e->cq, 1, &wc);
+    CHECK(n >= 0 && time(NULL) < limit);
+  }
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  if (wc.opcode == IBV_WC_SEND) ++e->sent;
+  return wc.opcode;
+}
+
+static void wait_for_message(struct end* e) {
+  while (wait_for_any(e) != IBV_WC_RECV) continue;
+}
+
+static void meet(int socket) { /* both have posted */
+  char c = 1;
+  CHECK(write(socket, &c, 1) == 1 && read(socket, &c, 1) == 1);
+}
+
+static void child(int socket) {
+  struct end e = {0};
+  open_end(&e, socket);
+  post(&e, 1);
+  meet(socket);
+  for (int i = 0; i < kPings; ++i) {
+    wait_for_message(&e);
+    post(&e, 1);
+    post(&e, 0);
+  }
+  wait_for_message(&e);
+  _exit(0);
+}
+
+static void parent(int socket) {
+  struct end e = {0};
+  open_end(&e, socket);
+  post(&e, 1);
+  meet(socket);
+  for (int i = 0; i < kPings; ++i) {
+    post(&e, 0);
+    wait_for_message(&e);
+    post(&e, 1);
+  }
+  post(&e, 0);
+  while (e.sent <= kPings) wait_for_any(&e);
+}
+
+int main(void) {
+  for (int round = 0; round < kRounds; ++round) {
+    const pid_t sender = fork(); /* each round in a fresh pair of processes */
+    CHECK(sender >= 0);
+    if (sender == 0) {
+      int sockets[2];
+      CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) == 0);
+      const pid_t receiver = fork();
+      CHECK(receiver >= 0);
+      if (receiver == 0) child(sockets[1]);
+      parent(sockets[0]);
+      int status = 0;
+      CHECK(waitpid(receiver, &status, 0) == receiver && status == 0);
+      return 0;
+    }
+    int status = 0;
+    CHECK(waitpid(sender, &status, 0) == sender);
+    CHECK(status == 0);
+  }
+  return 0;
+}
