@@ -5,6 +5,7 @@
 #   kernel-vm.sh build [--force]        make kernel and initramfs from Debian packages (cached)
 #   kernel-vm.sh up                     build if need be, boot, wait until rxe0 is active
 #   kernel-vm.sh run [-t SECONDS] CMD   run a shell command in the VM; its output, its exit status
+#   kernel-vm.sh put DIRECTORY TARGET   copy a directory of this machine into the VM
 #   kernel-vm.sh host [-u USER] PROGRAM [ARG...]
 #                                       run a program of this machine on the VM's network
 #   kernel-vm.sh status                 "up ACCELERATOR KERNEL", "booting" or "down"
@@ -38,12 +39,12 @@ state=$cache/vm-$name  # pid, accel, console, qemu.log: exists while the VM does
 
 readonly host_if=vm0 mtu=9000
 readonly host_ip4=10.77.0.1 vm_ip4=10.77.0.2 host_ip6=fd77::1 vm_ip6=fd77::2
-readonly agent_port=2323
+readonly agent_port=2323 files_port=2324
 
 # usr-is-merged keeps apt from choosing usrmerge, which would bring perl along.
 readonly kernel_package=linux-image-amd64
 readonly packages=(usr-is-merged bash busybox-static coreutils ibverbs-providers ibverbs-utils
-  iproute2 kmod perftest rdmacm-utils socat)
+  iproute2 kmod libfmt9 libssl3 libstdc++6 perftest rdmacm-utils socat)  # libraries: the labs'
 readonly modules=(virtio_pci virtio_net virtio_rng ib_uverbs rdma_ucm rdma_rxe crc32_generic)
 
 say() { echo "kernel-vm: $*" >&2; }
@@ -292,6 +293,18 @@ client() { # SECONDS COMMAND: the agent's other end, runs in the namespace
   exit 125
 }
 
+# The VM listens, so that this machine needs nothing but bash to send.
+cmd_put() { # DIRECTORY TARGET
+  local limit=120
+  enter_namespace
+  "$self" run -t $limit "mkdir -p '$2' && socat -u TCP-LISTEN:$files_port,reuseaddr STDOUT | tar -xf - -C '$2'" &
+  # shellcheck disable=SC2016
+  tar -C "$1" -cf - . | timeout $limit "${enter[@]}" bash -c '
+    until { exec 3<>"/dev/tcp/$0/$1"; } 2>/dev/null; do sleep 0.1; done
+    cat >&3' $vm_ip4 $files_port
+  wait $!
+}
+
 cmd_host() {
   local user=''
   if [ "${1:-}" = -u ]; then user=$2; shift 2; fi
@@ -310,7 +323,7 @@ cmd_host() {
 command=${1:-help}
 shift || true
 case $command in
-  build | up | run | host | status | console | down) "cmd_$command" "$@" ;;
+  build | up | run | put | host | status | console | down) "cmd_$command" "$@" ;;
   _inside) inside "$@" ;;
   _client) client "$@" ;;
   -h | --help | help) awk 'NR > 1 { if (!/^#/) exit; sub(/^# ?/, ""); print }' "$self" ;;

@@ -8,8 +8,10 @@
 #   kernel_test.sh --list                        names of the cases
 #
 # REGEX chooses cases by name. Our end runs as user nobody. In the cases called _loss, every
-# hundredth RoCE packet of each direction is dropped on its way. Exit status: 0 all passed, or
-# skipped where a VM can't run (the reason is printed); 1 otherwise. Logs of failed cases are kept.
+# hundredth RoCE packet of each direction is dropped on its way; not of UC and UD, whose programs
+# wait for every message. Of the labs, those called _in_vm have both ends on rxe. Exit status: 0 all
+# passed, or skipped where a VM can't run (the reason is printed); 1 otherwise. Logs of failed cases
+# are kept. The whole takes half an hour on an emulated CPU.
 # A VM that is up already under KERNEL_VM_NAME (see kernel-vm.sh) is used and left running.
 # shellcheck disable=SC2317  # functions called by name
 set -uo pipefail
@@ -27,30 +29,54 @@ readonly case_limit=90  # seconds; emulated without KVM, the slowest case takes 
 readonly cases='
 rc_pingpong         ibv_rc_pingpong  4   200         -c
 rc_pingpong_large   ibv_rc_pingpong  4   20          -c -s 1048576 -m 4096
+rc_pingpong_1024    ibv_rc_pingpong  4   20          -c -s 65536 -m 1024
+rc_pingpong_loss    ibv_rc_pingpong  4   =50         -c -s 16384 -m 1024
 rc_pingpong_events  ibv_rc_pingpong  4   200         -c -e
 rc_pingpong_ipv6    ibv_rc_pingpong  6   200         -c
 uc_pingpong         ibv_uc_pingpong  4   200         -c
+uc_pingpong_1024    ibv_uc_pingpong  4   50          -c -s 16384 -m 1024
+uc_pingpong_4096    ibv_uc_pingpong  4   50          -c -s 16384 -m 4096
 ud_pingpong         ibv_ud_pingpong  4   200         -c
+ud_pingpong_1024    ibv_ud_pingpong  4   100         -c -s 1024
+ud_pingpong_4096    ibv_ud_pingpong  4   100         -c -s 4096
 ud_pingpong_ipv6    ibv_ud_pingpong  6   200         -c
 srq_pingpong        ibv_srq_pingpong 4   100         -c -q 4
+srq_pingpong_1024   ibv_srq_pingpong 4   50          -c -q 4 -s 16384 -m 1024
+srq_pingpong_4096   ibv_srq_pingpong 4   50          -c -q 4 -s 16384 -m 4096
+srq_pingpong_loss   ibv_srq_pingpong 4   =50         -c -q 4 -s 8192 -m 1024
 write_bw            ib_write_bw      4   200
 write_bw_large      ib_write_bw      4   20          -s 1048576
+write_bw_1024       ib_write_bw      4   50          -m 1024
+write_bw_loss       ib_write_bw      4   =50         -m 1024 -s 16384
+write_bw_4096_loss  ib_write_bw      4   =200        -m 4096 -s 16384
 read_bw             ib_read_bw       4   200
 read_bw_large       ib_read_bw       4   20          -s 1048576
+read_bw_1024        ib_read_bw       4   50          -m 1024
+read_bw_loss        ib_read_bw       4   =50         -m 1024 -s 16384
+read_bw_4096_loss   ib_read_bw       4   =200        -m 4096 -s 16384
 send_bw             ib_send_bw       4   200
 send_bw_large       ib_send_bw       4   20          -s 1048576
+send_bw_1024        ib_send_bw       4   50          -m 1024
+send_bw_loss        ib_send_bw       4   =50         -m 1024 -s 16384
+send_bw_4096_loss   ib_send_bw       4   =200        -m 4096 -s 16384
 send_bw_uc          ib_send_bw       4   =100        -c UC -s 4096
+send_bw_uc_1024     ib_send_bw       4   =100        -c UC -s 4096 -m 1024
 send_bw_ud          ib_send_bw       4   =100        -c UD -s 1024
 write_lat           ib_write_lat     4   200
 write_lat_large     ib_write_lat     4   50          -s 65536
 send_lat            ib_send_lat      4   200
 send_lat_large      ib_send_lat      4   50          -s 65536
 fetch_add_bw        ib_atomic_bw     4   200         -A FETCH_AND_ADD
+fetch_add_bw_1024   ib_atomic_bw     4   100         -A FETCH_AND_ADD -m 1024
+fetch_add_bw_loss   ib_atomic_bw     4   =100        -A FETCH_AND_ADD
 compare_swap_bw     ib_atomic_bw     4   200         -A CMP_AND_SWAP
 fetch_add_lat       ib_atomic_lat    4   100         -A FETCH_AND_ADD
 compare_swap_lat    ib_atomic_lat    4   100         -A CMP_AND_SWAP
 cm_write_bw         ib_write_bw      4   200         -R
 cm_send_bw          ib_send_bw       4   200         -R
+cm_read_bw          ib_read_bw       4   100         -R
+cm_write_lat        ib_write_lat     4   100         -R
+cm_write_bw_loss    ib_write_bw      4   =50         -R -m 1024 -s 16384
 rping               rping            4   10          -v
 rping_verify        rping            4   10          -v -V -S 1000
 rping_ipv6          rping            6   10          -v -V
@@ -64,11 +90,13 @@ mckey               mckey            4   10
 rstream             rstream          4   10          -S 4096 -C 10 -T v
 rstream_loss        rstream          4   =20         -S 4096 -C 10 -T v
 rcopy               rcopy            4   =1
+rcopy_loss          rcopy            4   =1
 cmtime              cmtime           4   =100
+cmtime_loss         cmtime           4   =50
 '
 
 # Cases that are not a row: a function each, see below. They run in both directions, too.
-readonly other_cases='refused dissected'
+readonly other_cases='refused rejected dissected uc_marks ud_marks'
 
 # ---------------------------------------------------------------- the two ends
 
@@ -202,16 +230,16 @@ objection() { # PROGRAM SERVER CLIENT ITERATIONS LOG
 
 # ---------------------------------------------------------------- loss
 
-lose_packets() {
+lose_packets() { # the eleventh of each hundred: acknowledgements may be few
   "$vm" host nft -f - 2>"$logs/nft" <<END
 table netdev loss {
   chain arriving {
     type filter hook ingress device "$verbena_interface" priority 0
-    udp dport $roce_port numgen inc mod 100 50 counter drop
+    udp dport $roce_port numgen inc mod 100 10 counter drop
   }
   chain leaving {
     type filter hook egress device "$verbena_interface" priority 0
-    udp dport $roce_port numgen inc mod 100 50 counter drop
+    udp dport $roce_port numgen inc mod 100 10 counter drop
   }
 }
 END
@@ -328,7 +356,7 @@ run_with_loss() { # as run_case
     reason="nft set up no loss: $(head -n 1 "$logs/nft")"
     return
   fi
-  run_case "$@"
+  run_until_in_time "$@"
   read -r arriving leaving < <(packets_lost)
   lose_none
   [ -z "$reason" ] || return
@@ -361,25 +389,90 @@ missing_messages() { # CAPTURE LOG: those Wireshark does not see
   for id in $connection_messages; do grep -q "^$id" <<<"$seen" || echo "$id"; done
 }
 
-# A third opinion on the packets of both: Wireshark's.
-dissected() { # NAME SERVER
-  local capture=$logs/$1.pcapng log=$logs/$1.tshark bad
+begin_capture() { # CAPTURE LOG
+  local capture=$1 log=$2
   : >"$log"
   "$vm" host dumpcap -q -i "$verbena_interface" -f "udp port $roce_port" -w - >"$capture" 2>"$log" &
   capture_pid=$!
   capturing() { { grep -q '^File:' "$log" && [ -s "$capture" ]; } || ! running "$capture_pid"; }
   await 10 capturing
-  run_case "$1" "$2" "$(other_end "$2")" rping 4 10 -v
-  captured() { [ -z "$(missing_messages "$capture" "$log")" ] || ! running "$capture_pid"; }
-  await 5 captured  # what it has seen last it writes late, and not at all once it is told to end
+}
+
+end_capture() { # COMMAND...: succeeds once all that is wanted is in the file
+  complete() { "$@" || ! running "$capture_pid"; }
+  await 5 complete "$@"  # what it has seen last it writes late, and not at all once it is told to end
   kill -INT "$capture_pid" && wait "$capture_pid"
   capture_pid=
+}
+
+# A third opinion on the packets of both: Wireshark's.
+dissected() { # NAME SERVER
+  local capture=$logs/$1.pcapng log=$logs/$1.tshark bad
+  begin_capture "$capture" "$log"
+  run_case "$1" "$2" "$(other_end "$2")" rping 4 10 -v
+  has_all_messages() { [ -z "$(missing_messages "$capture" "$log")" ]; }
+  end_capture has_all_messages
   [ -z "$reason" ] || return
   bad=$(missing_messages "$capture" "$log")
   [ -z "$bad" ] || reason="Wireshark sees no connection message ${bad//$'\n'/, }"
   bad=$(tshark -r "$capture" -Y "_ws.malformed || !infiniband" 2>>"$log" | head -n 1)
   [ -z "$bad" ] || reason="Wireshark cannot dissect: $bad"
 }
+
+frames_with() { # CAPTURE OPCODE
+  tshark -r "$1" -Y "infiniband.bth.opcode == $2" 2>/dev/null | wc -l
+}
+
+# Our unreliable senders ask their receiver to say how far it is (decision 008). A kernel drops the
+# question as of another service (IBA 9.6.1), never answers, and is asked no third time.
+marks() { # NAME SERVER UC|UD SIZE
+  local capture=$logs/$1.pcapng log=$logs/$1.tshark iterations=300 marked answered data
+  begin_capture "$capture" "$log"
+  run_case "$1" "$2" "$(other_end "$2")" ib_send_bw 4 "$iterations" -c "$3" -s "$4"
+  has_data() { (($(tshark -r "$capture" 2>/dev/null | wc -l) > iterations)); }
+  end_capture has_data
+  [ -z "$reason" ] || return
+  marked=$(frames_with "$capture" 0xc0) answered=$(frames_with "$capture" 0xc1)
+  data=$(tshark -r "$capture" -Y 'infiniband.bth' 2>/dev/null | wc -l)
+  if [ "$2" = verbena ]; then
+    ((marked == 0 && answered == 0)) || reason="a kernel that sends saw $marked marks and $answered answers of ours"
+  else
+    ((marked == 2 && answered == 0)) || reason="$marked marks, not 2, and $answered answers among $data packets"
+  fi
+}
+uc_marks() { marks "$1" "$2" UC 4096; }
+ud_marks() { marks "$1" "$2" UD 1024; }
+
+# A server that says no, and why (reason 28, consumer): its words arrive.
+rejected() { # NAME SERVER
+  local client port=$((next_port++)) program=$exchange/programs/reject client_status=0 server_status server
+  client=$(other_end "$2") server=$(address_of "$2" 4)
+  reason=
+  if ! put_programs; then
+    reason="reject.c: $(head -n 1 "$logs/cc")"
+    return
+  fi
+  : >"$logs/$1.client"
+  start_server "$2" "$logs/$1.server" rdma_cm "$port" "$program" serve "$server" "$port" &&
+    run_client "$client" "$logs/$1.client" "$program" connect "$server" "$port"
+  end_server 5
+  grep -q 'REJECTED, status 28, private data "no, and this is why' "$logs/$1.client" ||
+    reason="client ($client) did not hear why: $(ended_badly client "$client" "$client_status" "$logs/$1.client")"
+  ((server_status == 0)) || reason=${reason:-$(ended_badly server "$2" "$server_status" "$logs/$1.server")}
+}
+
+# Our own small programs, at the same place on both machines.
+put_programs() {
+  [ -z "$programs_are_there" ] || return 0
+  install -d -m 755 "$exchange/programs" &&
+    cc -O1 -o "$exchange/programs/reject" "$(dirname "$vm")/../e2e/programs/reject.c" -lrdmacm -libverbs >"$logs/cc" 2>&1 &&
+    chmod 755 "$exchange" "$exchange/programs" "$exchange/programs/reject" &&
+    "$vm" put "$exchange/programs" "$exchange/programs" >>"$logs/cc" 2>&1 && programs_are_there=yes
+}
+
+# shellcheck source=tests/interop/kernel_labs.sh
+. "$(dirname "$vm")/kernel_labs.sh"
+
 # ---------------------------------------------------------------- all cases
 
 passed=0 failed=0 skipped=0
@@ -393,8 +486,11 @@ report() { # PASS|FAIL|SKIP NAME [DETAIL]
 judge() { # NAME FUNCTION [ARG...]
   local name=$1 began=${EPOCHREALTIME/./}
   shift
+  reason='' skip=''
   "$@" </dev/null
-  if [ -z "$reason" ]; then
+  if [ -n "$skip" ]; then
+    report SKIP "$name" "$skip"
+  elif [ -z "$reason" ]; then
     report PASS "$name" "$(((${EPOCHREALTIME/./} - began) / 1000)) ms"
   else
     report FAIL "$name" "$reason; see $logs/$name.*"
@@ -429,7 +525,10 @@ run_other() { # DIRECTION NAME
   local name=$2_$1_serves lacking=
   [[ $name =~ $regex ]] || return
   [ $selftest = yes ] || lacking=$(missing rping ucmatose)
-  [ "$2" != dissected ] || lacking=${lacking:-$(missing_outside dumpcap tshark)}
+  case $2 in
+    dissected | *_marks) lacking=${lacking:-$(missing_outside dumpcap tshark ib_send_bw)} ;;
+    rejected) lacking=${lacking:-$(missing_outside cc)} ;;
+  esac
   if [ -n "$lacking" ]; then report SKIP "$name" "$lacking"; else judge "$name" "$2" "$name" "$1"; fi
 }
 
@@ -443,6 +542,7 @@ run_all() {
   for name in $other_cases; do
     for direction in kernel verbena; do run_other $direction "$name"; done
   done
+  run_labs
 }
 
 find_gids() { # GID indices of both ends, or the reason why there is none
@@ -468,12 +568,12 @@ finish() {
   if ((failed)); then echo "logs: $logs"; elif [ -z "$keep_logs" ]; then rm -rf "$logs"; fi
 }
 
-selftest=no reason='' prefix='' regex='' keep_logs='' ours_to_stop=no up_pid='' client_pid='' server_pid='' capture_pid='' next_port=18600 scale=1
+selftest=no reason='' skip='' programs_are_there='' labs_are_there='' prefix='' regex='' keep_logs='' ours_to_stop=no up_pid='' client_pid='' server_pid='' capture_pid='' next_port=18600 scale=1
 declare -A gids
 while (($#)); do
   case $1 in
     -h | --help) awk 'NR > 1 { if (!/^#/ || /shellcheck/) exit; sub(/^# ?/, ""); print }' "$0"; exit ;;
-    --list) awk 'NF { print $1 "_kernel_serves\n" $1 "_verbena_serves" }' <<<"$cases"$'\n'"${other_cases// /$'\n'}"; exit ;;
+    --list) awk 'NF { print $1 "_kernel_serves\n" $1 "_verbena_serves" }' <<<"$cases"$'\n'"${other_cases// /$'\n'}"; list_labs; exit ;;
     --logs) keep_logs=${2:?--logs needs a directory}; shift ;;
     --selftest) selftest=yes ;;
     -*) echo "kernel_test: unknown option $1; see --help" >&2; exit 1 ;;
@@ -491,7 +591,7 @@ exchange=/tmp/verbena-kernel-test-$$  # where rcopy's ends have their files, eac
 
 trap finish EXIT
 trap 'exit 130' INT TERM HUP
-export KERNEL_VM_NAME=${KERNEL_VM_NAME:-test-$$} KERNEL_VM_TTL=${KERNEL_VM_TTL:-1800}
+export KERNEL_VM_NAME=${KERNEL_VM_NAME:-test-$$} KERNEL_VM_TTL=${KERNEL_VM_TTL:-5400}
 if [ "$("$vm" status)" = down ]; then
   ours_to_stop=yes
   echo "starting a virtual machine with Debian's kernel (the first time, it is built from packages)"
