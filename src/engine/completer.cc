@@ -164,6 +164,9 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
   switch (code) {
     case NakCode::psn_sequence_error:
       ++qp.counters.rcvd_seq_err;
+      // rxe sends one for what followed a request that it answered with an RNR NAK. We know already:
+      // it says nothing of losses, and must not use up a retry each time that we wait.
+      if (now < qp.requester.wait_until) return;
       qp.completer.window.lost(qp.requester.end);
       retry(services, qp, RetryCause::sequence_nak, now);
       return;

@@ -185,6 +185,25 @@ TEST_F(RcCredits, MessageThatAskedInVainAsksAgainWhenItsTimeHasCome) {
   EXPECT_EQ(sent[0].psn, probe[0].psn);
 }
 
+/// As the kernel's rxe: of a burst that finds no receive, the first gets an RNR NAK and the next one
+/// a sequence NAK. The second one is no news, and no retry, however long the receiver takes.
+TEST_F(RcCredits, SequenceNakBehindAnRnrNakUsesUpNoRetry) {
+  begin_with(Syndrome::kNoCredits);
+  for (int i = 0; i < 4; ++i) post(SendKind::send, 8);
+  auto got = flight();
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_GE(got.size(), 2u) << "round " << round;
+    answer(got[0].psn, Syndrome::rnr_nak(1));  // 10 µs
+    answer(got[0].psn, Syndrome::nak(packet::NakCode::psn_sequence_error));
+    EXPECT_TRUE(flight().empty()) << "it was told to wait";
+    (void)world.run_until([] { return false; }, 20us);
+    got = std::exchange(sent, {});
+  }
+  EXPECT_TRUE(c.a.poll().empty()) << "no error";
+  answer(got.back().psn, Syndrome::ack(Syndrome::kNoCredits));
+  EXPECT_EQ(c.a.poll().size(), got.size());
+}
+
 TEST_F(RcCredits, AreForgottenWithTheConnection) {
   begin_with(0);
   engine::QpAttributes to;
