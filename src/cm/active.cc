@@ -185,6 +185,19 @@ void on_rep(Core& core, const Received& r, const packet::CmRep& m) {
   repeated_rep(core, *c, m);
 }
 
+void request_undelivered(Core& core, Connection& c, const IncomingMad& mad, int code, Instant now) {
+  const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;
+  if (!waits || !is_ours({c.route, c.pending.mad}, mad)) {
+    ++core.counters.drop_undelivered;
+    return;
+  }
+  if (const auto soon = c.pending.unheard.again(now))
+    return core.table.set_deadline(c, now + *soon);
+  ++core.counters.unheard;
+  core.tell(c, {.kind = EventKind::unreachable, .status = -code});
+  core.remove(c);
+}
+
 Status establish(Core& core, Connection& c, const PrivateData& private_data) {
   if (c.state != State::rep_rcvd) return wrong_state("establish", c, "rep_rcvd");
   if (auto fits =

@@ -40,6 +40,7 @@
 #include "cm/event.h"
 #include "cm/parameters.h"
 #include "cm/route.h"
+#include "cm/unheard.h"
 #include "packet/cm_req.h"
 #include "packet/cm_timeout.h"
 #include "packet/comm_id.h"
@@ -65,6 +66,7 @@ struct Pending {
   Duration interval{};
   std::uint8_t retries_left = 0;
   bool peer_is_busy = false;  // a MRA came; a second one prolongs nothing
+  Unheard unheard{};          // in req_sent, dreq_sent
 };
 
 struct Connection {

@@ -132,19 +132,36 @@ void ConnectionManager::receive(const IncomingMad& mad, Instant now) {
   }
   const auto& good = std::get<packet::CmMad>(decoded);
   ++core_.counters.rx_msgs[packet::attribute_of(good.message)];
-  if (!is_for_us(good.message)) {
+  if (!mad.orphaned && !is_for_us(good.message)) {
     ++core_.counters.drop_other_slot;
     return;
   }
   dispatch({mad.route, good.transaction, now}, good.message);
 }
 
+void ConnectionManager::undelivered(const IncomingMad& mad, int code, Instant now) {
+  const auto decoded = packet::decode_cm(mad.bytes);
+  const auto* good = std::get_if<packet::CmMad>(&decoded);
+  if (good == nullptr) return;
+  if (const auto* req = std::get_if<packet::CmReq>(&good->message)) {
+    if (Connection* const c = core_.table.find(req->local_id)) {
+      request_undelivered(core_, *c, mad, code, now);
+    }
+  } else if (const auto* dreq = std::get_if<packet::CmDreq>(&good->message)) {
+    if (Connection* const c = core_.table.find(dreq->local_id)) {
+      goodbye_undelivered(core_, *c, mad, now);
+    }
+  } else if (const auto* sidr_req = std::get_if<packet::CmSidrReq>(&good->message)) {
+    sidr_.on_undelivered(sidr_req->request_id, mad, code, now);
+  }
+}
+
 void ConnectionManager::dispatch(const Received& r, const packet::CmMessage& message) {
   std::visit(Dispatch{core_, sidr_, r}, message);
 }
 
-/// Only the process that owns an id may speak for it: another one would refuse what it doesn't
-/// know.
+/// Only the process that owns an id may speak for it, while it lives: another one would refuse what
+/// it doesn't know.
 bool ConnectionManager::is_for_us(const packet::CmMessage& message) const {
   return std::visit(
       [this](const auto& m) {

@@ -4,7 +4,9 @@
 // events and the next deadline out. Its calls and events are those of rdma_cm.
 //
 // Between processes that share an address, packet/cm_steering.h says whose a message is. A REQ or
-// a SIDR_REQ for which no process listens goes to any one of them, which refuses it.
+// a SIDR_REQ for which no process listens goes to any one of them, which refuses it; and what
+// concerns a connection of a process that was killed, too: it agrees to the end (DREP), or refuses
+// to go on (REJ).
 
 #include <cstddef>
 #include <optional>
@@ -72,6 +74,10 @@ class ConnectionManager {
   // Of the wire.
 
   void receive(const IncomingMad& mad, Instant now);
+  /// A message of ours reached nobody, as the network says; `mad` is what came back, from where it
+  /// went to. Of a request or a good-bye that the peer hasn't answered; others are repeated as
+  /// ever.
+  void undelivered(const IncomingMad& mad, int code, Instant now);
   void expire(Instant now);
   /// When expire() must be called, though nothing happens before.
   [[nodiscard]] Instant next_deadline() const;

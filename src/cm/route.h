@@ -23,6 +23,8 @@ struct Route {
 struct IncomingMad {
   Route route{};
   std::span<const std::uint8_t> bytes{};
+  /// Names a connection of another process, which is dead: whoever gets it speaks for the dead.
+  bool orphaned = false;
 };
 
 /// To be sent as a UD SEND only from our QP 1, with the Q_Key of the GSI.

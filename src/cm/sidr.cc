@@ -155,16 +155,31 @@ void Sidr::on_sidr_rep(const Received& r, const CmSidrRep& m) {
   remove(s);
 }
 
+void Sidr::on_undelivered(packet::CommId request_id, const IncomingMad& mad, int code,
+                          Instant now) {
+  const auto found = active_.find(request_id.value());
+  Resolution* const s = found != active_.end() ? find(found->second) : nullptr;
+  if (s == nullptr || !is_ours({s->route, s->mad}, mad)) {
+    ++core_.counters.drop_undelivered;
+    return;
+  }
+  if (const auto soon = s->unheard.again(now)) return set_deadline(*s, now + *soon);
+  ++core_.counters.unheard;
+  tell(*s, {.kind = EventKind::unreachable, .status = -code});
+  remove(*s);
+}
+
 void Sidr::expire(Instant now) {
   while (const auto id = deadlines_.due(now)) {
     Resolution& s = *find(*id);
-    if (s.retries_left == 0) {
+    const bool counts = !s.unheard.repeats();
+    if (counts && s.retries_left == 0) {
       ++core_.counters.timeouts;
       tell(s, {.kind = EventKind::unreachable, .status = -ETIMEDOUT});
       remove(s);
       continue;
     }
-    --s.retries_left;
+    if (counts) --s.retries_left;
     core_.resend({s.route, s.mad});
     set_deadline(s, now + s.interval);
   }

@@ -19,6 +19,7 @@
 #include "cm/core.h"
 #include "cm/deadlines.h"
 #include "cm/parameters.h"
+#include "cm/unheard.h"
 #include "packet/cm_sidr_rep.h"
 #include "packet/cm_sidr_req.h"
 
@@ -37,6 +38,7 @@ class Sidr {
 
   void on_sidr_req(const Received& r, const packet::CmSidrReq& m);
   void on_sidr_rep(const Received& r, const packet::CmSidrRep& m);
+  void on_undelivered(packet::CommId request_id, const IncomingMad& mad, int code, Instant now);
   void expire(Instant now);
   [[nodiscard]] Instant next_deadline() const { return deadlines_.next(); }
   [[nodiscard]] std::size_t size() const { return resolutions_.size(); }
@@ -53,6 +55,7 @@ class Sidr {
     packet::MadBytes mad{};
     Duration interval{};
     std::uint8_t retries_left = 0;
+    Unheard unheard{};
     Instant deadline = kNever;
     // passive
     ListenerId backlog_place{};

@@ -299,13 +299,27 @@ void on_mra(Core& core, const Received& r, const packet::CmMra& m) {
   core.table.set_deadline(*c, r.now + c->pending.interval);
 }
 
+void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Instant now) {
+  if (c.state != State::dreq_sent || !is_ours({c.route, c.pending.mad}, mad)) {
+    ++core.counters.drop_undelivered;
+    return;
+  }
+  if (const auto soon = c.pending.unheard.again(now)) {
+    return core.table.set_deadline(c, now + *soon);
+  }
+  ++core.counters.unheard;
+  time_out(core, c, now);
+}
+
 void on_deadline(Core& core, Connection& c, Instant now) {
   if (c.state == State::timewait) {
     core.tell(c, {.kind = EventKind::timewait_exit});
     return core.remove(c);
   }
-  if (c.pending.retries_left == 0) return time_out(core, c, now);
-  --c.pending.retries_left;
+  if (!c.pending.unheard.repeats()) {
+    if (c.pending.retries_left == 0) return time_out(core, c, now);
+    --c.pending.retries_left;
+  }
   core.resend({c.route, c.pending.mad});
   core.table.set_deadline(c, now + c.pending.interval);
 }

@@ -30,6 +30,8 @@ void on_dreq(Core& core, const Received& r, const packet::CmDreq& m);
 void on_drep(Core& core, const Received& r, const packet::CmDrep& m);
 /// The answer takes longer.
 void on_mra(Core& core, const Received& r, const packet::CmMra& m);
+/// The DREQ of `c` reached nobody, as the network says: its peer was killed, most likely.
+void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Instant now);
 /// The connection's deadline has come.
 void on_deadline(Core& core, Connection& c, Instant now);
 

@@ -271,7 +271,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     auto& outbox = manager.outbox();
     std::size_t sent = 0;
     for (const cm::OutgoingMad& mad : outbox) {
-      const auto port = wire_->source_port(mad.route.local, packet::kGsiQpn);
+      const auto port = wire_->management_port(mad.route.local);
       // Without the address, or room, it counts as lost: whoever waits for it will ask again.
       if (port && !gsi_.send(mad, *port, *wire_)) {
         blocked_ = true;
@@ -318,8 +318,15 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     rnic.receive(d, now_);
   }
   void no_more() override { rnic.settle(); }
+  void undelivered(const wire::Undelivered& u) override {
+    const packet::Datagram back{.source = u.destination, .destination = u.source, .bytes = u.bytes};
+    if (const auto mad = mad_of(back)) manager.undelivered(*mad, u.code, now_);
+  }
   void manage_datagram(const packet::Datagram& d) {
-    if (const auto mad = mad_of(d)) manager.receive(*mad, now_);
+    auto mad = mad_of(d);
+    if (!mad) return;
+    mad->orphaned = wire_->owner_is_dead(d);
+    manager.receive(*mad, now_);
   }
   void look_for_listeners() {
     waiting_.look(now_, [this](const packet::Datagram& d, bool last) {

@@ -68,6 +68,10 @@ void describe(const packet::Flow& flow, std::uint16_t segment, msghdr& message, 
   if (message.msg_controllen == 0) message.msg_control = nullptr;
 }
 
+bool is_about_earlier(int code) {
+  return code == ECONNREFUSED || code == EHOSTUNREACH || code == ENETUNREACH;
+}
+
 }  // namespace
 
 Transmitter::Transmitter(std::span<std::uint8_t> arena, SendSockets& sockets,
@@ -238,11 +242,13 @@ void Transmitter::send_run(std::size_t first, std::size_t count) {
     describe(batch.flow, static_cast<std::uint16_t>(segment), message, controls[i]);
   }
 
-  const int fd = batches_[first].socket->fd.get();
+  const SendSocket& socket = *batches_[first].socket;
   int sent = 0;
+  // A socket with an error queue tells of an earlier frame's fate once, by failing this call.
+  bool told = !socket.tells;
   do {
-    sent = ::sendmmsg(fd, messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
-  } while (sent < 0 && errno == EINTR);
+    sent = ::sendmmsg(socket.fd.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+  } while (sent < 0 && (errno == EINTR || (is_about_earlier(errno) && !std::exchange(told, true))));
   if (sent < 0) {
     refused(first, errno);
     return;

@@ -173,6 +173,21 @@ class UdpWire::Impl {
   void serve_control(DatagramSink& sink) {
     ControlEvents events{*this, sink};
     peers_.serve(events);
+    sockets_.for_each_management([&](const SendSocket& socket) {
+      while (const auto said = undelivered_.next(socket)) sink.undelivered(*said);
+    });
+  }
+
+  /// control_fd() wakes when the socket has something to tell, and peers_ ignores what isn't its.
+  Result<std::uint16_t> management_port(const IpAddress& address) {
+    auto port = sockets_.management_port(address);
+    SendSocket* const socket = port ? sockets_.find(address, *port) : nullptr;
+    if (socket == nullptr || !socket->tells || socket->watched) return port;
+    epoll_event event{};  // no events: errors are always told
+    event.data.fd = socket->fd.get();
+    socket->watched =
+        ::epoll_ctl(control_epoll_.get(), EPOLL_CTL_ADD, socket->fd.get(), &event) == 0;
+    return port;
   }
 
   void flush() {
@@ -335,6 +350,12 @@ class UdpWire::Impl {
     return request != nullptr && !listener_of(table_, request->service, d.destination);
   }
 
+  [[nodiscard]] bool owner_is_dead(const packet::Datagram& d) const {
+    const auto target = packet::cm_target(d.bytes);
+    const auto* to = target ? std::get_if<packet::ToSlot>(&*target) : nullptr;
+    return to != nullptr && !table_.held(to->slot);
+  }
+
   bool pass_to_listener(const packet::Datagram& d) {
     const auto route = gsi_route(d, table_, slot_);
     if (route.owner == slot_) return false;
@@ -439,6 +460,7 @@ class UdpWire::Impl {
   SendSockets sockets_;
   Receiver receiver_;
   Transmitter transmitter_;
+  UndeliveredReader undelivered_;
   std::vector<std::unique_ptr<Address>> addresses_;
 };
 
@@ -491,11 +513,16 @@ Result<std::uint16_t> UdpWire::source_port(const IpAddress& address, Qpn qpn) {
   return impl_->sockets_.port_for(address, qpn);
 }
 
+Result<std::uint16_t> UdpWire::management_port(const IpAddress& address) {
+  return impl_->management_port(address);
+}
+
 Result<BoundPort> UdpWire::bind_port(const PortBinding& wanted) { return impl_->bind_port(wanted); }
 Status UdpWire::listen_port(PortId id) { return impl_->listen_port(id); }
 void UdpWire::release_port(PortId id) { impl_->release_port(id); }
 
 bool UdpWire::nobody_listens(const packet::Datagram& d) const { return impl_->nobody_listens(d); }
+bool UdpWire::owner_is_dead(const packet::Datagram& d) const { return impl_->owner_is_dead(d); }
 bool UdpWire::pass_to_listener(const packet::Datagram& d) { return impl_->pass_to_listener(d); }
 
 std::span<std::uint8_t> UdpWire::reserve(const packet::Flow& flow, std::size_t size) {

@@ -17,6 +17,7 @@
 #include "settings/fault_spec.h"
 #include "wire/faults.h"
 #include "wire/port_binding.h"
+#include "wire/undelivered.h"
 #include "wire/wire_counters.h"
 
 namespace verbena::wire {
@@ -29,6 +30,8 @@ class DatagramSink {
   virtual void datagram(const packet::Datagram& d) = 0;
   /// Behind one that said that more would follow: none does.
   virtual void no_more() {}
+  /// A frame from management_port() reached nobody, as the network says. Not every network does.
+  virtual void undelivered(const Undelivered&) {}
 
  protected:
   ~DatagramSink() = default;
@@ -73,6 +76,8 @@ class UdpWire final : public packet::FrameSink {
   /// The source port for a queue pair that sends from `address` (open_address() it first):
   /// 0xC000 … 0xFFFF, with a socket bound to it. Queue pairs share ports when there are many.
   Result<std::uint16_t> source_port(const IpAddress& address, Qpn qpn);
+  /// The source port for the next message of QP 1; `address` is open.
+  Result<std::uint16_t> management_port(const IpAddress& address);
 
   // Ports of rdma_cm, which all processes of the registry share.
   /// EADDRINUSE: another binding is in the way. EADDRNOTAVAIL: no ephemeral port is free.
@@ -83,6 +88,8 @@ class UdpWire final : public packet::FrameSink {
   void release_port(PortId id);
   /// A connection request (REQ or SIDR_REQ to QP 1) for which no process listens.
   [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const;
+  /// A message about a connection of a process that has died.
+  [[nodiscard]] bool owner_is_dead(const packet::Datagram& d) const;
   /// The same request later: another process may have begun to listen. True: it has it now.
   bool pass_to_listener(const packet::Datagram& d);
 

@@ -145,6 +145,55 @@ class ListenerKilled(WithServer):
 
 
 @dataclasses.dataclass(frozen=True)
+class PeerKilled(WithServer):
+    """A client whose server was killed says good-bye, and doesn't wait for an answer as long as the
+    repetitions would take, a minute: a process beside the dead one answers for it, or else the
+    network says that nobody is there. See programs/goodbye.c."""
+    neighbour: bool = False
+
+    def serve(self, host, network, port):
+        return self._argv(host, network, port, "serve")
+
+    @staticmethod
+    def _argv(host, network, port, role):
+        return [compiled(host, "goodbye", "-lrdmacm", "-libverbs"), role,
+                network.server.addresses[4], str(port)]
+
+    def body(self, host, network, port, server):
+        other = client = None
+        try:
+            if self.neighbour:
+                other = start_server(host, network, self._argv(host, network, next_tcp_port(), "serve"))
+            client = self._connected(host, network, port)
+            server.kill()
+            os.kill(client.pid, signal.SIGUSR1)
+            if client.wait(host.deadline(self.timeout)) != 0:
+                raise CaseFailed(f"the client ended with {client.poll()}\n{tail(client)}")
+            status, took = re.search(r"DISCONNECTED, status (-?\d+), after ([\d.]+) s",
+                                     client.output()).groups()
+            wanted, most = ("0", 1) if self.neighbour else ("-110", 5)
+            if status != wanted or float(took) > most * host.slow:
+                raise CaseFailed(f"status {status} after {took} s; expected {wanted} within {most} s")
+            return f"disconnected after {took} s"
+        finally:
+            for process in (client, other):
+                if process:
+                    process.kill()
+
+    def _connected(self, host, network, port):
+        """The first may be refused: the server doesn't listen yet."""
+        deadline = host.deadline(10)
+        while True:
+            client = host.start(network.client.namespace, self._argv(host, network, port, "connect"))
+            while not re.search("^connected$", client.output(), re.M) and client.poll() is None:
+                time.sleep(0.01)
+            if client.poll() is None:
+                return client
+            if time.monotonic() > deadline or not re.search("REJECTED, error 8", client.output()):
+                raise CaseFailed("no connection\n" + tail(client))
+
+
+@dataclasses.dataclass(frozen=True)
 class ClientVanishes(WithServer):
     """Killed between its request and the third message: others are served as if nothing was."""
 
@@ -221,6 +270,102 @@ class Stopped(WithServer):
         os.kill(server.pid, signal.SIGCONT)
         run_client(host, network, server, rping_client(network, port), deadline)
         return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class StoppedAmongThree(WithServer):
+    """Three processes hold an address, each is stopped in its turn, and a fourth one is connected to.
+    A request that waited for the stopped one would come again after more than 4 s."""
+    most: float = 2.0  # seconds of a connection, on a busy machine
+
+    def serve(self, host, network, port):
+        need_programs("rping")
+        return rping_server(network, port)
+
+    def body(self, host, network, port, server):
+        deadline = host.deadline(self.timeout)
+        servers = {port: server}
+        took = []
+        try:
+            for _ in range(2):
+                port = next_tcp_port()
+                servers[port] = start_server(host, network, rping_server(network, port))
+            for port, process in servers.items():
+                run_client(host, network, process, rping_client(network, port), deadline)
+            for process in servers.values():
+                os.kill(process.pid, signal.SIGSTOP)
+                took += self._fourth(host, network, deadline)
+                os.kill(process.pid, signal.SIGCONT)
+            for port, process in servers.items():
+                run_client(host, network, process, rping_client(network, port), deadline)
+        finally:
+            for process in list(servers.values())[1:]:
+                process.kill()
+        if max(took) > self.most * host.slow:
+            raise CaseFailed(f"a client took {max(took):.2f} s beside a stopped process")
+        return f"{len(took)} clients, the slowest {max(took):.2f} s, set-up and end included"
+
+    @staticmethod
+    def _fourth(host, network, deadline):
+        """How long each client took, the first of them included, which may find no listener yet."""
+        port = next_tcp_port()
+        server = start_server(host, network, rping_server(network, port))
+        took = []
+        try:
+            for _ in range(4):
+                begin = time.monotonic()
+                run_client(host, network, server, rping_client(network, port), deadline)
+                took.append(time.monotonic() - begin)
+        finally:
+            server.kill()
+        return took
+
+
+@dataclasses.dataclass(frozen=True)
+class Nobody(Case):
+    """A client whose server's host runs none: the network says so (ICMP), and after three seconds
+    the client hears of it. One whose server starts meanwhile is connected."""
+
+    def run(self, host, network):
+        need_programs("rping")
+        port = next_tcp_port()
+        begin = time.monotonic()
+        status, output = host.run(network.client.namespace, rping_client(network, port))
+        took = time.monotonic() - begin
+        if status == 0 or not re.search(r"RDMA_CM_EVENT_UNREACHABLE, error -111\b", output):
+            raise CaseFailed(f"a client of nobody ended with {status} after {took:.1f} s:\n{output}")
+        if not 3 <= took <= 3 + 5 * host.slow:
+            raise CaseFailed(f"it took {took:.1f} s")
+
+        client = host.start(network.client.namespace, rping_client(network, port))
+        server = None
+        try:
+            self._wait_for_refusals(host, network)
+            begin = time.monotonic()
+            server = host.start(network.server.namespace, rping_server(network, port))
+            if client.wait(host.deadline(self.timeout)) != 0:
+                raise CaseFailed("the server came in time, and the client failed\n" + tail(client))
+            return (f"unreachable after {took:.1f} s; connected {time.monotonic() - begin:.1f} s "
+                    "after the server's start")
+        finally:
+            client.kill()
+            if server:
+                server.kill()
+
+    @staticmethod
+    def _wait_for_refusals(host, network, count=2):
+        """Datagrams to a port that nobody has, as the server's host counts them."""
+        def refused():
+            lines = [line.split() for line in network.server.namespace.proc_net("snmp")]
+            names, numbers = [line for line in lines if line[0] == "Udp:"][:2]
+            return int(numbers[names.index("NoPorts")])
+
+        goal = refused() + count
+        deadline = host.deadline(5)
+        while refused() < goal:
+            if time.monotonic() > deadline:
+                raise CaseFailed(f"fewer than {count} requests came in 5 s")
+            time.sleep(0.01)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,10 +454,14 @@ def all_cases():
         Churn(LO, "rdma_cm/churn", timeout=240),
         Cmtime(LO, "rdma_cm/cmtime"),
         ListenerKilled(LO, "rdma_cm/listener-killed", quick=True),
+        PeerKilled(VETHS[0], "rdma_cm/peer-killed", timeout=40),
+        PeerKilled(VETHS[0], "rdma_cm/peer-killed-beside-another", timeout=40, neighbour=True),
         ClientVanishes(LO, "rdma_cm/client-vanishes", quick=True),
         Rejected(LO, "rdma_cm/rejected", quick=True),
         Rejected(VETHS[0], "rdma_cm/rejected"),
         Stopped(LO, "rdma_cm/stopped-neighbour", quick=True),
+        StoppedAmongThree(LO, "rdma_cm/stopped-among-three", timeout=90),
+        Nobody(VETHS[0], "rdma_cm/nobody-there", quick=True),
         ManyClients(LO, "rdma_cm/many-clients"),
         Copy(LO, "rdma_cm/rcopy", quick=True),
         Copy(VETHS[0], "rdma_cm/rcopy"),

@@ -7,6 +7,17 @@
 namespace verbena::cm {
 namespace {
 
+class Orphans : public TwoHosts {
+ protected:
+  /// What it sent to the host that shares B's address.
+  [[nodiscard]] static IncomingMad orphaned(const OutgoingMad& mad) {
+    return {.route = {.local = mad.route.remote, .remote = mad.route.local},
+            .bytes = mad.bytes,
+            .orphaned = true};
+  }
+  TestHost neighbour{11, b.address};
+};
+
 class Disconnect : public TwoHosts {};
 
 TEST_F(Disconnect, BothEndsHearOfItAndForget) {
@@ -166,6 +177,41 @@ TEST_F(Disconnect, AlternatePathsAreRefused) {
   deliver(a, 7,
           packet::CmLap{.local_id = m.local_id, .remote_id = CommId{m.remote_id.value() ^ 1}});
   EXPECT_EQ(message_of<packet::CmApr>(b.sent_one()).status, packet::AprStatus::invalid_comm_id);
+}
+
+/// A process that shares the address of one that was killed speaks for it.
+TEST_F(Orphans, ADisconnectIsAgreedTo) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  const auto dreq = a.sent_one();
+  neighbour.cm.receive(orphaned(dreq), now);
+  deliver(neighbour.sent_one());
+  EXPECT_EQ(a.told_one().kind, EventKind::disconnected);
+}
+
+TEST_F(Orphans, AReplyIsRefused) {
+  listen();
+  ASSERT_TRUE(a.cm.connect(request(), now).ok());
+  deliver(a.sent());
+  ASSERT_TRUE(b.cm.accept(b.told_one().id, reply(), now).ok());
+  const auto rep = b.sent_one();
+  TestHost other{7, a.address};
+  other.cm.receive(
+      {.route = {.local = a.address, .remote = b.address}, .bytes = rep.bytes, .orphaned = true},
+      now);
+  deliver(other.sent_one());
+  EXPECT_EQ(b.told_one().kind, EventKind::rejected);
+}
+
+TEST_F(Orphans, OfTheLivingNobodyElseSpeaks) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  const auto dreq = a.sent_one();
+  auto mad = orphaned(dreq);
+  mad.orphaned = false;
+  neighbour.cm.receive(mad, now);
+  EXPECT_TRUE(neighbour.sent().empty());
+  EXPECT_EQ(neighbour.cm.counters().drop_other_slot, 1u);
 }
 
 }  // namespace

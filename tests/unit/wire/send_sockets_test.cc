@@ -27,6 +27,28 @@ TEST(SendSockets, GivesEachQueuePairAPortOfItsOwnAndThenShares) {
   }
 }
 
+TEST(SendSockets, GivesTheMessagesOfQp1PortsInTurn) {
+  SendSockets sockets;
+  const auto address = loopback(1);
+  sockets.add_address({address, 0});
+  std::vector<std::uint16_t> ports;
+  for (std::size_t i = 0; i < 3 * SendSockets::kManagementPorts; ++i) {
+    const auto port = sockets.management_port(address);
+    ASSERT_TRUE(port.ok()) << port.error().message;
+    ports.push_back(*port);
+    ASSERT_NE(sockets.find(address, *port), nullptr);
+    EXPECT_TRUE(sockets.find(address, *port)->tells);
+    if (i > 0) {
+      EXPECT_NE(ports[i], ports[i - 1]) << "a repetition takes the same way";
+    }
+  }
+  EXPECT_EQ((std::set<std::uint16_t>{ports.begin(), ports.end()}.size()),
+            SendSockets::kManagementPorts);
+  const auto data = sockets.port_for(address, Qpn{1});
+  ASSERT_TRUE(data.ok());
+  EXPECT_FALSE(sockets.find(address, *data)->tells);
+}
+
 TEST(SendSockets, WantsAnOpenAddress) {
   SendSockets sockets;
   const auto port = sockets.port_for(loopback(1), Qpn{1});

@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "packet/icrc.h"
+#include "packet/mad.h"
 #include "wire/fd.h"
 #include "wire/registry_name.h"
 #include "wire/socket_address.h"
@@ -84,9 +85,22 @@ class Collector final : public DatagramSink {
     frames.push_back(std::move(r));
   }
 
+  void undelivered(const Undelivered& u) override {
+    undelivered_frames.push_back(
+        {u.source, u.destination, u.code, {u.bytes.begin(), u.bytes.end()}});
+  }
+
+  struct Back {
+    IpAddress source;
+    IpAddress destination;
+    int code;
+    std::vector<std::uint8_t> bytes;
+  };
+
   std::span<const std::uint8_t> buffers;
   bool lies_in_buffers = true;
   std::vector<Received> frames;
+  std::vector<Back> undelivered_frames;
 };
 
 /// A wire with its memory and its receiver.

@@ -1,0 +1,170 @@
+// What the network says of requests that reach nobody.
+
+#include <cerrno>
+
+#include "tests/unit/cm/two_hosts.h"
+
+namespace verbena::cm {
+namespace {
+
+class UnheardTest : public TwoHosts {
+ protected:
+  /// The network says that this message reached nobody.
+  void bounce(const OutgoingMad& mad, int code = ECONNREFUSED) {
+    a.cm.undelivered({.route = mad.route, .bytes = mad.bytes}, code, now);
+  }
+  [[nodiscard]] SidrRequestParameters resolution() const {
+    return {.source = a.address,
+            .destination = b.address,
+            .service = {PortSpace::udp, kPort},
+            .source_port = 40'000};
+  }
+};
+
+TEST_F(UnheardTest, ARequestIsRepeatedSoonAndGivenUpAfterThreeSeconds) {
+  const auto id = a.cm.connect(request(), now);
+  ASSERT_TRUE(id.ok());
+  const auto first = a.sent_one();
+  const Instant begin = now;
+  bounce(first);
+  for (int i = 0; i < 100 && a.cm.state(*id); ++i) {
+    const Instant before = now;
+    pass_to_deadline(a);
+    EXPECT_LE(now - before, Unheard::kLongest);
+    const auto again = a.sent_one();
+    EXPECT_EQ(again.bytes, first.bytes);
+    EXPECT_TRUE(a.told().empty());
+    bounce(again);
+  }
+  EXPECT_GE(now - begin, Unheard::kPatience);
+  EXPECT_LE(now - begin, Unheard::kPatience + Unheard::kLongest);
+  const Event told = a.told_one();
+  EXPECT_EQ(told.kind, EventKind::unreachable);
+  EXPECT_EQ(told.status, -ECONNREFUSED);
+  EXPECT_EQ(a.cm.counters().unheard, 1u);
+  EXPECT_EQ(a.cm.connections(), 0u);
+  EXPECT_TRUE(a.sent().empty()) << "there is nobody to tell";
+}
+
+TEST_F(UnheardTest, APeerThatStartsMeanwhileIsConnectedTo) {
+  const auto id = a.cm.connect(request(), now);
+  ASSERT_TRUE(id.ok());
+  bounce(a.sent_one());
+  pass_to_deadline(a);
+  bounce(a.sent_one());
+  listen();
+  pass_to_deadline(a);
+  settle();
+  EXPECT_EQ(b.told_one().kind, EventKind::connect_request);
+  EXPECT_TRUE(a.told().empty());
+}
+
+TEST_F(UnheardTest, OneWordChangesNothingButTheNextRepetition) {
+  const auto id = a.cm.connect(request(), now);
+  ASSERT_TRUE(id.ok());
+  bounce(a.sent_one());
+  const Instant begin = now;
+  pass_to_deadline(a);
+  EXPECT_EQ(now - begin, Unheard::kFirst);
+  static_cast<void>(a.sent_one());
+  // From here on the network is silent: all fifteen repetitions are left.
+  int repetitions = 0;
+  while (a.cm.state(*id) && repetitions < 100) {
+    pass_to_deadline(a);
+    repetitions += a.cm.state(*id) ? 1 : 0;
+  }
+  EXPECT_EQ(repetitions, 15);
+  EXPECT_EQ(a.told_one().status, -ETIMEDOUT);
+}
+
+TEST_F(UnheardTest, WordsThatDoNotQuoteTheRequestAreDropped) {
+  const auto id = a.cm.connect(request(), now);
+  ASSERT_TRUE(id.ok());
+  const auto sent = a.sent_one();
+  const Instant deadline = a.cm.next_deadline();
+
+  auto forged = sent;
+  forged.bytes[200] ^= 1;
+  bounce(forged);
+  auto elsewhere = sent;
+  elsewhere.route.remote = IpAddress::v4({10, 0, 0, 3});
+  bounce(elsewhere);
+  a.cm.undelivered({.route = sent.route, .bytes = std::span{sent.bytes}.first(100)}, ECONNREFUSED,
+                   now);
+  EXPECT_EQ(a.cm.next_deadline(), deadline);
+  EXPECT_EQ(a.cm.counters().drop_undelivered, 2u);
+}
+
+TEST_F(UnheardTest, AnswersOfThePeerCountForMore) {
+  listen();
+  const auto id = a.cm.connect(request(), now);
+  ASSERT_TRUE(id.ok());
+  const auto sent = a.sent_one();
+  deliver(sent);
+  ASSERT_TRUE(b.cm.accept(b.told_one().id, reply(), now).ok());
+  settle();
+  EXPECT_EQ(a.told_one().kind, EventKind::connect_response);
+  for (int i = 0; i < 10; ++i) {
+    now += 1s;
+    bounce(sent);
+  }
+  EXPECT_EQ(a.cm.state(*id), State::rep_rcvd);
+  EXPECT_TRUE(a.told().empty());
+}
+
+TEST_F(UnheardTest, AGoodbyeIsGivenUpToo) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  const Instant begin = now;
+  bounce(a.sent_one());
+  for (int i = 0; i < 100 && a.cm.state(ids.a) == State::dreq_sent; ++i) {
+    pass_to_deadline(a);
+    bounce(a.sent_one());
+  }
+  EXPECT_GE(now - begin, Unheard::kPatience);
+  EXPECT_LE(now - begin, Unheard::kPatience + Unheard::kLongest);
+  const Event told = a.told_one();
+  EXPECT_EQ(told.kind, EventKind::disconnected);
+  EXPECT_EQ(told.status, -ETIMEDOUT);
+  EXPECT_EQ(a.cm.state(ids.a), State::timewait);
+}
+
+TEST_F(UnheardTest, AnEstablishedConnectionIsLeftAlone) {
+  listen();
+  const auto id = a.cm.connect(request(), now);
+  ASSERT_TRUE(id.ok());
+  const auto req = a.sent_one();
+  deliver(req);
+  ASSERT_TRUE(b.cm.accept(b.told_one().id, reply(), now).ok());
+  settle();
+  static_cast<void>(a.told_one());
+  ASSERT_TRUE(a.cm.establish(*id).ok());
+  const auto rtu = a.sent_one();
+  for (int i = 0; i < 10; ++i) {
+    now += 1s;
+    bounce(req);
+    bounce(rtu);
+  }
+  EXPECT_EQ(a.cm.state(*id), State::established);
+  EXPECT_TRUE(a.told().empty());
+}
+
+TEST_F(UnheardTest, AResolutionOfDatagramsIsGivenUpToo) {
+  const auto id = a.cm.sidr_request(resolution(), now);
+  ASSERT_TRUE(id.ok());
+  const Instant begin = now;
+  bounce(a.sent_one(), EHOSTUNREACH);
+  for (int i = 0; i < 100 && a.cm.connections() > 0; ++i) {
+    pass_to_deadline(a);
+    bounce(a.sent_one(), EHOSTUNREACH);
+  }
+  EXPECT_GE(now - begin, Unheard::kPatience);
+  EXPECT_LE(now - begin, Unheard::kPatience + Unheard::kLongest);
+  const Event told = a.told_one();
+  EXPECT_EQ(told.kind, EventKind::unreachable);
+  EXPECT_EQ(told.status, -EHOSTUNREACH);
+  EXPECT_TRUE(told.datagram);
+}
+
+}  // namespace
+}  // namespace verbena::cm
