@@ -73,19 +73,8 @@ Result<cm::ConnectionId> ask(cm::ConnectionManager& manager, const Id& id,
 /// Every address that the listener stands for.
 Status open_addresses(host::Nic& nic, const Id& id) {
   if (id.source) return nic.open_address(*id.device, *id.source);
-  // One that can't be opened (another user has it, it is tentative still) keeps none of the others.
-  bool any = false;
-  Status last = Error{EADDRNOTAVAIL, "no address to listen at"};
-  for (const host::Device& device : devices_now()) {
-    for (const IpAddress& address : device.gids) {
-      if (address == IpAddress{} || (!id.v6 && !address.is_v4())) continue;
-      if (id.v6 && id.one_family && address.is_v4()) continue;
-      auto opened = nic.open_address(device, address);
-      any = any || opened.ok();
-      if (!opened) last = std::move(opened);
-    }
-  }
-  return any ? Ok{} : last;
+  if (!id.v6) return nic.open_everywhere(wire::Family::v4);
+  return nic.open_everywhere(id.one_family ? wire::Family::v6 : wire::Family::any);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ static_assert(static_cast<int>(engine::EventKind::srq_limit_reached) ==
               IBV_EVENT_SRQ_LIMIT_REACHED);
 static_assert(static_cast<int>(engine::EventKind::last_wqe_reached) ==
               IBV_EVENT_QP_LAST_WQE_REACHED);
+static_assert(static_cast<int>(host::PortEvent::device_fatal) == IBV_EVENT_DEVICE_FATAL);
 static_assert(static_cast<int>(host::PortEvent::active) == IBV_EVENT_PORT_ACTIVE);
 static_assert(static_cast<int>(host::PortEvent::error) == IBV_EVENT_PORT_ERR);
 static_assert(static_cast<int>(host::PortEvent::gid_change) == IBV_EVENT_GID_CHANGE);

@@ -166,6 +166,7 @@ void compare(const Device* before, const Device* after, std::vector<PortChange>&
   const auto& had = before != nullptr ? before->gids : none;
   const auto& has = after != nullptr ? after->gids : none;
   if (had != has) out.push_back({name, PortEvent::gid_change});
+  if (after == nullptr) out.push_back({name, PortEvent::device_fatal});
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct Device {
 [[nodiscard]] std::vector<Device> devices_of(const Links& links);
 
 /// What a program is told of a port. Numbered as ibv_event_type.
-enum class PortEvent : std::uint8_t { active = 9, error = 10, gid_change = 18 };
+enum class PortEvent : std::uint8_t { device_fatal = 8, active = 9, error = 10, gid_change = 18 };
 
 struct PortChange {
   std::string device;
@@ -44,7 +44,7 @@ struct PortChange {
 };
 
 /// What has to be told, in this order. A device that is in one of the lists only has come or gone:
-/// its port was, or is, down and without GIDs.
+/// its port was, or is, down and without GIDs. One that has gone is fatal to who has it open.
 [[nodiscard]] std::vector<PortChange> changes(const std::vector<Device>& before,
                                               const std::vector<Device>& after);
 

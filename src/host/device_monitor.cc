@@ -52,6 +52,11 @@ void DeviceMonitor::unwatch(const EventChannel& channel) {
   std::erase_if(watchers_, [&](const Watcher& w) { return w.channel == &channel; });
 }
 
+void DeviceMonitor::on_change(std::function<void()> f) {
+  const std::lock_guard lock{mutex_};
+  changed_ = std::move(f);
+}
+
 /// Without memory the devices stay as they were, and the next one who looks tries again.
 void DeviceMonitor::catch_up() try { take_news(); } catch (const std::bad_alloc&) {
   stale_ = true;
@@ -74,6 +79,8 @@ void DeviceMonitor::take_news() {
   devices_ = std::move(now);
   stale_ = false;
   tell(news);
+  // Also when the devices are the same: an address that was tentative can be used now.
+  if (changed_) changed_();
 }
 
 void DeviceMonitor::tell(const std::vector<PortChange>& news) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -36,6 +37,9 @@ class DeviceMonitor {
   void watch(const std::string& device, EventChannel& channel);
   void unwatch(const EventChannel& channel);
 
+  /// `f` is called after each change, with the monitor's lock: it may only take note of it.
+  void on_change(std::function<void()> f);
+
   /// In a forked child: closes the descriptor. The object is of no more use.
   void abandon() { news_.close(); }
 
@@ -57,6 +61,7 @@ class DeviceMonitor {
   bool stale_ = false;  // something was missed: ask for everything
   std::vector<Device> devices_;
   std::vector<Watcher> watchers_;
+  std::function<void()> changed_;
 };
 
 }  // namespace verbena::host

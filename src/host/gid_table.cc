@@ -11,7 +11,16 @@ std::vector<IpAddress> GidTables::stable(const std::string& device,
   };
   std::vector<IpAddress>& known = known_[device];
   for (const IpAddress& a : addresses) {
-    if (!has(known, a)) known.push_back(a);
+    if (has(known, a)) continue;
+    const auto hole = known.size() < kRoomy
+                          ? known.end()
+                          : std::find_if(known.begin(), known.end(),
+                                         [&](const auto& old) { return !has(addresses, old); });
+    if (hole == known.end()) {
+      known.push_back(a);
+    } else {
+      *hole = a;
+    }
   }
   std::vector<IpAddress> table = known;
   for (IpAddress& a : table) {

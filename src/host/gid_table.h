@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <vector>
@@ -10,15 +11,20 @@ namespace verbena::host {
 
 /// GID tables in which nothing moves while addresses come and go: queue pairs and programs know a
 /// GID by its index. An address that goes leaves a hole (a GID of zeros), and comes back to its
-/// place; a new one is put behind the others.
+/// place; a new one is put behind the others. Where addresses come and go without end (temporary
+/// ones of IPv6) holes are filled, so that the table doesn't grow without end.
 class GidTables {
  public:
+  /// Entries from which on a new address is put into the first hole.
+  static constexpr std::size_t kRoomy = 32;
+
   /// The table of `device`, which has these addresses now.
   [[nodiscard]] std::vector<IpAddress> stable(const std::string& device,
                                               const std::vector<IpAddress>& addresses);
 
  private:
-  std::map<std::string, std::vector<IpAddress>> known_;  // every address that a device ever had
+  // By index: the addresses that a device has, and those whose place nobody took since.
+  std::map<std::string, std::vector<IpAddress>> known_;
 };
 
 }  // namespace verbena::host

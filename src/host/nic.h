@@ -133,6 +133,8 @@ class Nic {
 
   /// Requests to `address` are heard, and messages can leave from it.
   Status open_address(const Device& device, const IpAddress& address);
+  /// The same for all addresses of a family, also for those that devices get later.
+  Status open_everywhere(wire::Family family);
   /// A port of rdma_cm's port spaces, among all processes of the host. See wire/udp_wire.h.
   [[nodiscard]] Result<wire::BoundPort> bind_port(const wire::PortBinding& binding);
   Status listen_port(wire::PortId port);

@@ -18,6 +18,7 @@
 #include "cm/connection_manager.h"
 #include "host/clock.h"
 #include "host/device_monitor.h"
+#include "host/everywhere.h"
 #include "host/frame_memory.h"
 #include "host/gsi.h"
 #include "host/log.h"
@@ -53,6 +54,10 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
         manager{{.slot = wire_->slot()}, entropy_},
         thread_{*this} {
     rnic.observe(outputs_.trace());
+    monitor->on_change([this] {
+      devices_changed_.store(true);
+      thread_.wake_by(now());
+    });
   }
 
   Status start() {
@@ -178,6 +183,9 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   Result<packet::Flow> open_flow(const Device& device, const engine::AddressVector& path);
   Status open_path(const Device& device, const engine::QueuePair& qp, engine::QpAttributes& a);
   Status open_datagrams(const Device& device, QueuePair& qp);
+  /// All addresses of this family, now and later.
+  Status open_everywhere(wire::Family family);
+  void forget(const QueuePair& qp) { everywhere_.remove(qp); }
   Status attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
   Status detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);
   void leave_groups(QueuePair& qp) {
@@ -207,6 +215,10 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
 
   enum class Receive : bool { no, yes };
 
+  Status open_for_listeners(const std::vector<Device>& devices);
+  /// Devices have changed: whoever is reached everywhere is reached at new addresses, too.
+  void follow_devices();
+
   /// The host's part of what an event is about.
   static EventSource& source_of(const engine::Event& e) {
     if (e.qp != nullptr) return static_cast<QueuePair*>(e.qp->cookie)->events;
@@ -227,6 +239,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
   bool try_step(Receive receive, const engine::CompletionQueue* polled) {
     now_ = now();
+    if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
     received_ = receive == Receive::yes && wire_->receive(*this) > 0;
     if (polled != nullptr && answers_may_wait(*polled)) return true;
     blocked_ = !rnic.work(*wire_, now_);
@@ -375,6 +388,8 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   std::string reported_;  // the last of them
   Gsi gsi_;
   WaitingRequests waiting_;
+  Everywhere everywhere_;
+  std::atomic<bool> devices_changed_{false};
   std::atomic<bool> connection_events_{false};
   std::atomic<ConnectionObserver*> observer_{nullptr};
 

@@ -1,5 +1,6 @@
 // The ways of packets: address vectors to flows, and groups.
 
+#include <algorithm>
 #include <cerrno>
 #include <optional>
 #include <vector>
@@ -71,23 +72,54 @@ Status Nic::Impl::open_path(const Device& device, const engine::QueuePair& qp,
 /// Datagrams may come to, and leave from, any address of the device. One that can't be opened
 /// is no reason to do without the others.
 Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
-  if (!qp.ports.empty()) return Ok{};
   std::optional<Error> problem;
   for (const IpAddress& address : device.gids) {
-    if (address == IpAddress{}) continue;
+    if (address == IpAddress{} || qp.ports.at(address) != 0) continue;
     Status opened = open_address(address, device.interface_index);
     const auto port =
         opened ? wire_->source_port(address, qp.pair->qpn) : Result<std::uint16_t>{opened.error()};
-    if (port) {
-      qp.ports.add(address, *port);
-      continue;
-    }
-    problem = port.error();
+    if (port && qp.ports.add(address, *port)) continue;
+    problem = port ? Error{ENOMEM, fmt::format("it has {} addresses already", SourcePorts::kMost)}
+                   : port.error();
     log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.pair->qpn.value(), address.text(),
         problem->message);
   }
   if (qp.ports.empty() && problem) return *problem;
+  qp.device = device.name;
+  everywhere_.add(qp);
   return Ok{};
+}
+
+Status Nic::Impl::open_everywhere(wire::Family family) {
+  everywhere_.add_listeners(family);
+  return open_for_listeners(monitor->devices());
+}
+
+/// One that can't be opened (another user has it, it is tentative still) keeps none of the others.
+Status Nic::Impl::open_for_listeners(const std::vector<Device>& devices) {
+  bool any = false;
+  Status last = Error{EADDRNOTAVAIL, "no address to listen at"};
+  for (const Device& device : devices) {
+    for (const IpAddress& address : device.gids) {
+      if (address == IpAddress{} || !everywhere_.listens_at(address)) continue;
+      auto opened = open_address(address, device.interface_index);
+      any = any || opened.ok();
+      if (!opened) last = std::move(opened);
+    }
+  }
+  return any ? Ok{} : last;
+}
+
+void Nic::Impl::follow_devices() {
+  devices_changed_.store(false);
+  if (everywhere_.empty()) return;
+  const auto devices = monitor->devices();
+  (void)open_for_listeners(devices);
+  for (QueuePair* qp : everywhere_.pairs()) {
+    const auto device = std::find_if(devices.begin(), devices.end(),
+                                     [&](const Device& d) { return d.name == qp->device; });
+    if (device != devices.end()) (void)open_datagrams(*device, *qp);
+  }
 }
 
 Status Nic::Impl::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {

@@ -210,6 +210,7 @@ Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
   return impl_->locked([&]() -> Result<unsigned> {
     impl_->leave_groups(*qp);
     if (auto destroyed = impl_->destroy_qp(*qp->pair); !destroyed) return destroyed.error();
+    impl_->forget(*qp);
     const unsigned taken = host::silence(qp->events);
     delete qp;
     return taken;
@@ -232,6 +233,10 @@ Status Nic::detach_multicast(QueuePair& qp, const Device& device, const IpAddres
 
 Status Nic::open_address(const Device& device, const IpAddress& address) {
   return impl_->locked([&] { return impl_->open_address(address, device.interface_index); });
+}
+
+Status Nic::open_everywhere(wire::Family family) {
+  return impl_->locked([&] { return impl_->open_everywhere(family); });
 }
 
 Result<wire::BoundPort> Nic::bind_port(const wire::PortBinding& binding) {

@@ -3,7 +3,12 @@
 // The engine's queues, and what the host keeps beside them.
 
 #include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "engine/queue_pair.h"
@@ -12,25 +17,37 @@
 
 namespace verbena::host {
 
-/// The ports that a datagram queue pair sends from: one at each of its device's addresses.
-/// Set before it may send, and then only read.
+/// The ports that a datagram queue pair sends from: one at each of its device's addresses. They are
+/// added with the engine's lock and read without it, also while it sends: its device may get an
+/// address. So an entry is complete before it is counted, and stays where it is.
 class SourcePorts {
  public:
-  [[nodiscard]] bool empty() const { return ports_.empty(); }
-  void add(const IpAddress& source, std::uint16_t port) { ports_.push_back({source, port}); }
+  static constexpr std::size_t kMost = 64;
+
+  [[nodiscard]] bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
+  /// False: no room.
+  bool add(const IpAddress& source, std::uint16_t port) {
+    const auto count = count_.load(std::memory_order_relaxed);
+    if (count == kMost) return false;
+    ports_[count] = {source, port};
+    count_.store(count + 1, std::memory_order_release);
+    return true;
+  }
   /// 0: not an address of its device, or not one that could be opened.
   [[nodiscard]] std::uint16_t at(const IpAddress& source) const {
-    const auto found = std::find_if(ports_.begin(), ports_.end(),
-                                    [&](const Port& p) { return p.source == source; });
-    return found == ports_.end() ? std::uint16_t{0} : found->number;
+    const auto known = std::span{ports_}.first(count_.load(std::memory_order_acquire));
+    const auto found =
+        std::find_if(known.begin(), known.end(), [&](const Port& p) { return p.source == source; });
+    return found == known.end() ? std::uint16_t{0} : found->number;
   }
 
  private:
   struct Port {
-    IpAddress source;
-    std::uint16_t number;
+    IpAddress source{};
+    std::uint16_t number = 0;
   };
-  std::vector<Port> ports_;  // few
+  std::array<Port, kMost> ports_{};
+  std::atomic<std::size_t> count_{0};
 };
 
 /// A multicast group as seen from one interface.
@@ -45,6 +62,7 @@ struct QueuePair {
   engine::QueuePair* pair = nullptr;
   EventSource events;
   SourcePorts ports;               // UD
+  std::string device;              // UD, from RTR on: whose addresses these are
   std::vector<Membership> groups;  // UD
 };
 

@@ -4,11 +4,12 @@ import dataclasses
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import time
 
-from cases import Case, check_pair, start_pair, wait_for_pair
-from connections import wait_for_line
+from cases import Case, check_pair, compiled, next_tcp_port, start_pair, wait_for_pair
+from connections import run_client, wait_for_line
 from network import Topology
 from programs import CaseFailed, need_programs, tail
 
@@ -123,6 +124,102 @@ class Queries(Watched):
 
 
 @dataclasses.dataclass(frozen=True)
+class MissedNews(Queries):
+    """More changes than the kernel keeps for a process that doesn't read them: it asks anew."""
+    changes: int = 2000
+
+    def body(self, host, network, watcher):
+        own = network.server
+        spare = re.escape(SPARE)
+        wait_for_line(host, watcher, "^start: active")
+        os.kill(watcher.pid, signal.SIGSTOP)
+        try:
+            flutter = "".join(f"addr {verb} 10.98.0.1/24 dev {interface(own)}\n"
+                              for _ in range(self.changes) for verb in ("add", "del"))
+            own.namespace.run("ip", "-batch", "-", input=flutter)
+            change_address(own, "add", SPARE)
+            drops = sum(int(line.split()[8]) for line in own.namespace.proc_net("netlink"))
+            if drops == 0:
+                raise CaseFailed(f"{self.changes} changes were too few: nothing was dropped")
+        finally:
+            os.kill(watcher.pid, signal.SIGCONT)
+        wait_for_line(host, watcher, f"GID table change: active, .*{spare}")
+        change_address(own, "del", SPARE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Removed(Watched):
+    """An interface that is taken away is the end of its device."""
+
+    def command(self, host, end):
+        need_programs("ibv_asyncwatch")
+        end.namespace.run("ip", "link", "add", "gone0", "type", "veth", "peer", "name", "gone1")
+        end.namespace.run("ip", "addr", "add", "10.98.0.1/24", "dev", "gone0")
+        for name in ("gone0", "gone1"):
+            end.namespace.run("ip", "link", "set", name, "up")
+        return ["ibv_asyncwatch", "-d", "vb_gone0"]
+
+    def body(self, host, network, watcher):
+        wait_for_line(host, watcher, "^vb_gone0: async event FD")
+        network.server.namespace.run("ip", "link", "del", "gone0")
+        wait_for_line(host, watcher, "IBV_EVENT_DEVICE_FATAL")
+
+
+@dataclasses.dataclass(frozen=True)
+class LateAddress(Case):
+    """An address that comes later is open to who is reached everywhere."""
+
+    def run(self, host, network):
+        own = network.server
+        program = host.start(own.namespace, self.command(host, own))
+        try:
+            self.wait_until_up(host, network, program)
+            change_address(own, "add", SPARE)
+            self.check(host, network, program)
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(program)}") from None
+        finally:
+            program.kill()
+            own.namespace.run("sh", "-c", f"ip addr del {SPARE}/24 dev {interface(own)} || :")
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class LateForDatagrams(LateAddress):
+    def command(self, host, end):
+        return [compiled(host, "late_address", "-libverbs"), end.device, SPARE]
+
+    def wait_until_up(self, host, network, program):
+        wait_for_line(host, program, "^ready$")
+
+    def check(self, host, network, program):
+        if program.wait(host.deadline(20)) != 0:
+            raise CaseFailed(f"it ended with {program.poll()}")
+        if f"received from {SPARE}" not in program.output():
+            raise CaseFailed("nothing came from the new address")
+
+
+@dataclasses.dataclass(frozen=True)
+class LateForListener(LateAddress):
+    port: int = dataclasses.field(default_factory=next_tcp_port)
+
+    def command(self, host, end):
+        need_programs("rping")
+        return ["rping", "-s", "-P", "-a", "0.0.0.0", "-p", str(self.port)]
+
+    def wait_until_up(self, host, network, program):
+        self._connect(host, network, program, network.server.addresses[4])
+
+    def check(self, host, network, program):
+        self._connect(host, network, program, SPARE)
+
+    def _connect(self, host, network, program, address):
+        run_client(host, network, program,
+                   ["rping", "-c", "-V", "-C", "3", "-a", address, "-p", str(self.port)],
+                   host.deadline(20))
+
+
+@dataclasses.dataclass(frozen=True)
 class Flap(Case):
     """The link fails for a moment under a connection: what was sent is sent again."""
 
@@ -169,5 +266,9 @@ def all_cases():
     return [
         Asyncwatch(LINK, "events/asyncwatch", quick=True),
         Queries(LINK, "events/queries", quick=True),
+        MissedNews(LINK, "events/missed-news"),
+        Removed(LINK, "events/interface-removed"),
+        LateForDatagrams(LINK, "events/late-address-datagrams", quick=True),
+        LateForListener(LINK, "events/late-address-listener", quick=True),
         Flap(LINK, "events/pingpong-while-the-link-fails"),
     ]

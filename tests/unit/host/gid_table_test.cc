@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace verbena::host {
 namespace {
 
@@ -23,6 +25,24 @@ TEST(GidTables, NewAddressesGoToTheEnd) {
   EXPECT_EQ(tables.stable("d", {kB}), (Gids{kB}));
   EXPECT_EQ(tables.stable("d", {kA, kB, kC}), (Gids{kB, kA, kC}));
   EXPECT_EQ(tables.stable("d", {kA}), (Gids{kHole, kA}));
+}
+
+TEST(GidTables, AddressesThatChangeWithoutEndFillHoles) {
+  GidTables tables;
+  for (std::uint16_t i = 0; i < 1000; ++i) {
+    const auto temporary =
+        IpAddress::v4({10, 1, static_cast<std::uint8_t>(i >> 8), static_cast<std::uint8_t>(i)});
+    const auto table = tables.stable("d", {kA, temporary});
+    ASSERT_LE(table.size(), GidTables::kRoomy);
+    EXPECT_EQ(table[0], kA) << "what stays doesn't move";
+    EXPECT_EQ(std::count(table.begin(), table.end(), temporary), 1);
+  }
+  // More than that at once: the table is as long as it must be.
+  Gids many;
+  for (std::uint8_t i = 0; i < 100; ++i) many.push_back(IpAddress::v4({10, 2, 0, i}));
+  const auto table = tables.stable("d", many);
+  for (const auto& a : many) EXPECT_EQ(std::count(table.begin(), table.end(), a), 1);
+  EXPECT_EQ(table.size(), 100u);
 }
 
 TEST(GidTables, EachDeviceHasItsOwn) {

@@ -232,7 +232,7 @@ TEST(Ports, OfAnInterfaceThatIsTakenAwayFail) {
   Host host{"gone"};
   host.hears(host.link.bytes() + address(kV4));
   EXPECT_EQ(host.hears(host.link.bytes(RTM_DELLINK)),
-            (Events{PortEvent::error, PortEvent::gid_change}));
+            (Events{PortEvent::error, PortEvent::gid_change, PortEvent::device_fatal}));
   // Another one of the same name is the same device.
   EXPECT_EQ(host.hears(host.link.bytes() + address(kV4)),
             (Events{PortEvent::active, PortEvent::gid_change}));
