@@ -6,6 +6,7 @@ JOBS ?= $(shell nproc)
 SOAK_SECONDS ?= 3600
 FUZZ_SECONDS ?= 600
 SEEDS ?= 100000
+FRAMES ?= 10000000
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -43,12 +44,12 @@ test-all: test ## test; more random programs, a short soak; again with each sani
 	@$(call build_preset,fuzz); $(call ctest_preset,fuzz)
 	@$(mutants)
 
-test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine
+test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine; ONLY=REGEX chooses cases
 	@if ! scripts/deps.sh kernel; then \
 	  echo "SKIPPED test-kernel: QEMU or its helpers are missing and can't be installed"; exit 0; fi; \
 	prefix=$$(mktemp -d /tmp/verbena-kernel-test.XXXXXX); trap 'rm -rf "$$prefix"' EXIT; \
 	chmod 755 "$$prefix"; cmake --install build/release --prefix "$$prefix" >/dev/null; \
-	status=0; tests/interop/kernel_test.sh "$$prefix" || status=$$?; \
+	status=0; tests/interop/kernel_test.sh "$$prefix" $(if $(ONLY),"$(ONLY)") || status=$$?; \
 	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
 	exit $$status
 
@@ -66,9 +67,10 @@ fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
 	    -artifact_prefix=build/fuzz/fuzz/ -print_final_stats=1 build/fuzz/fuzz/$${name}_seeds; \
 	done
 
-soak: build ## SEEDS random programs of each property (default 100000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
+soak: build ## SEEDS random programs of each property (default 100000), FRAMES frames of strangers (default 10000000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
 	@scripts/deps.sh test
 	@$(call property_tests,$(SEEDS))
+	@tests/e2e/run.py --build build/release --only flood/ --frames $(FRAMES)
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
 
 bench: build ## measure, beside what the kernel's own sockets do in the same run

@@ -7,6 +7,7 @@
   run.py … --quick                          a small choice, under a minute
   run.py … --soak SECONDS                   in random order, again and again
   run.py … --again 2                        a failed case gets that many further chances
+  run.py … --only flood --frames 10000000   ten million frames of strangers
   run.py --list                             the names of the cases
   run.py --selfcheck                        does this harness notice failures?
 
@@ -37,6 +38,7 @@ import cases  # noqa: E402
 import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import documents  # noqa: E402
+import flood  # noqa: E402
 import labs  # noqa: E402
 import observing  # noqa: E402
 import ports  # noqa: E402
@@ -198,6 +200,8 @@ def parse_arguments():
     parser.add_argument("--soak", metavar="SECONDS", type=float, help="repeat in random order")
     parser.add_argument("--again", metavar="N", type=int, default=0,
                         help="chances of a case that failed [0]")
+    parser.add_argument("--frames", metavar="N", type=int, default=flood.FRAMES,
+                        help="of the case flood/strangers [%(default)s]")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2),
                         help="topologies side by side [half the processors]")
     parser.add_argument("--slow", type=float, default=1.0, help="factor on every time limit")
@@ -209,7 +213,9 @@ def parse_arguments():
 
 def main():
     args = parse_arguments()
-    modules = (cases, connections, connection_lifetimes, ports, observing, labs, documents)
+    flood.FRAMES = args.frames
+    modules = (cases, connections, connection_lifetimes, ports, observing, labs, documents,
+               flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

@@ -1,8 +1,13 @@
 #include "wire/registry.h"
 
+#include <sys/un.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstddef>
 
 #include "child_station.h"
+#include "wire/control_message.h"
 #include "wire/registry_name.h"
 
 namespace verbena::wire::test {
@@ -103,6 +108,88 @@ TEST(Registry, NamesOfOthersAreNotConnectedTo) {
   const auto refused = connect_to_slot(0);  // never claimed
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ECONNREFUSED);
+}
+
+/// A process of another user.
+class Stranger {
+ public:
+  /// Runs `act` there; what it returns is the exit status.
+  template <typename Act>
+  Stranger(Station& own, Act act) : pid_{::fork()} {
+    if (pid_ != 0) return;
+    constexpr uid_t kNobody = 65'534;
+    own.wire->abandon();
+    ::_exit(::setresuid(kNobody, kNobody, kNobody) == 0 ? act() : 99);
+  }
+  ~Stranger() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Stranger(const Stranger&) = delete;
+  Stranger& operator=(const Stranger&) = delete;
+
+  /// Its exit status, while `serve` is driven; -1: it doesn't end.
+  int status(const Stations& serve) {
+    int status = 0;
+    const bool ended = run_until(serve, [&] { return ::waitpid(pid_, &status, WNOHANG) == pid_; });
+    if (!ended) return -1;
+    pid_ = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+
+ private:
+  pid_t pid_;
+};
+
+struct AbstractName {
+  explicit AbstractName(const std::string& name) {
+    address.sun_family = AF_UNIX;
+    name.copy(&address.sun_path[1], sizeof address.sun_path - 1);
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  sockaddr_un address{};
+  socklen_t size = 0;
+};
+
+TEST(Registry, AdmitsTheSameUserOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  Station own{loopback(1)};
+  const AbstractName name{registry_name(own.wire->slot())};
+  Stranger stranger{own, [&] {
+                      const Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET, 0)};
+                      const auto* address = reinterpret_cast<const sockaddr*>(&name.address);
+                      if (::connect(fd.get(), address, name.size) != 0) return 1;
+                      const ControlHeader request{.kind = ControlKind::table_request};
+                      (void)::send(fd.get(), &request, sizeof request, MSG_NOSIGNAL);
+                      char answer = 0;
+                      return ::recv(fd.get(), &answer, 1, 0) > 0 ? 2 : 0;  // hung up without a word
+                    }};
+  EXPECT_EQ(stranger.status({&own}), 0);
+}
+
+TEST(Registry, BelievesTheSameUserOnly) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  Station own{loopback(1)};
+  const std::uint32_t slot = own.wire->slot() == 77 ? 78 : 77;
+  const AbstractName name{registry_name(slot)};
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Fd in{ends[0]};
+  const Fd out{ends[1]};
+  Stranger stranger{own, [&] {
+                      const Fd fd{::socket(AF_UNIX, SOCK_SEQPACKET, 0)};
+                      const auto* address = reinterpret_cast<const sockaddr*>(&name.address);
+                      if (::bind(fd.get(), address, name.size) != 0 || ::listen(fd.get(), 1) != 0)
+                        return 1;
+                      (void)!::write(out.get(), "x", 1);
+                      return ::pause();
+                    }};
+  pollfd listens{in.get(), POLLIN, 0};
+  ASSERT_EQ(::poll(&listens, 1, 5000), 1);
+  const auto refused = connect_to_slot(slot);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EPERM);
 }
 
 TEST(Registry, LeavesNothingBehind) {
