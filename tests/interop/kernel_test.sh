@@ -337,6 +337,7 @@ run_case() { # NAME SERVER CLIENT PROGRAM IP ITERATIONS [OPTION...]
 
 # perftest with -R connects twice, and for a moment its server has no listener for the second time.
 # A client that comes then is refused (the kernel refuses at once), which says nothing about either.
+# It tries again with an id that it has destroyed (rdma_resolve_addr), and may crash.
 was_too_early() { # LOG OPTION...
   [[ " $* " == *" -R "* ]] && grep -q 'RDMA_CM_EVENT_REJECTED; error: 8' "$1.client"
 }
