@@ -110,12 +110,12 @@ def connect_milliseconds(client):
 
 # ---------------------------------------------------------------- cut short
 
-def rping_server(network, port):
-    return ["rping", "-s", "-P", "-a", network.server.addresses[4], "-p", str(port)]
+def rping_server(network, port, family=4):
+    return ["rping", "-s", "-P", "-a", network.server.addresses[family], "-p", str(port)]
 
 
-def rping_client(network, port):
-    return ["rping", "-c", "-V", "-C", "3", "-a", network.server.addresses[4], "-p", str(port)]
+def rping_client(network, port, family=4):
+    return ["rping", "-c", "-V", "-C", "3", "-a", network.server.addresses[family], "-p", str(port)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -325,24 +325,25 @@ class StoppedAmongThree(WithServer):
 class Nobody(Case):
     """A client whose server's host runs none: the network says so (ICMP), and after three seconds
     the client hears of it. One whose server starts meanwhile is connected."""
+    family: int = 4
 
     def run(self, host, network):
         need_programs("rping")
         port = next_tcp_port()
         begin = time.monotonic()
-        status, output = host.run(network.client.namespace, rping_client(network, port))
+        status, output = host.run(network.client.namespace, rping_client(network, port, self.family))
         took = time.monotonic() - begin
         if status == 0 or not re.search(r"RDMA_CM_EVENT_UNREACHABLE, error -111\b", output):
             raise CaseFailed(f"a client of nobody ended with {status} after {took:.1f} s:\n{output}")
         if not 3 <= took <= 3 + 5 * host.slow:
             raise CaseFailed(f"it took {took:.1f} s")
 
-        client = host.start(network.client.namespace, rping_client(network, port))
+        client = host.start(network.client.namespace, rping_client(network, port, self.family))
         server = None
         try:
             self._wait_for_refusals(host, network)
             begin = time.monotonic()
-            server = host.start(network.server.namespace, rping_server(network, port))
+            server = host.start(network.server.namespace, rping_server(network, port, self.family))
             if client.wait(host.deadline(self.timeout)) != 0:
                 raise CaseFailed("the server came in time, and the client failed\n" + tail(client))
             return (f"unreachable after {took:.1f} s; connected {time.monotonic() - begin:.1f} s "
@@ -352,10 +353,12 @@ class Nobody(Case):
             if server:
                 server.kill()
 
-    @staticmethod
-    def _wait_for_refusals(host, network, count=2):
+    def _wait_for_refusals(self, host, network, count=2):
         """Datagrams to a port that nobody has, as the server's host counts them."""
         def refused():
+            if self.family == 6:
+                lines = dict(line.split() for line in network.server.namespace.proc_net("snmp6"))
+                return int(lines["Udp6NoPorts"])
             lines = [line.split() for line in network.server.namespace.proc_net("snmp")]
             names, numbers = [line for line in lines if line[0] == "Udp:"][:2]
             return int(numbers[names.index("NoPorts")])
@@ -462,6 +465,7 @@ def all_cases():
         Stopped(LO, "rdma_cm/stopped-neighbour", quick=True),
         StoppedAmongThree(LO, "rdma_cm/stopped-among-three", timeout=90),
         Nobody(VETHS[0], "rdma_cm/nobody-there", quick=True),
+        Nobody(VETHS[0], "rdma_cm/nobody-there-ipv6", family=6),
         ManyClients(LO, "rdma_cm/many-clients"),
         Copy(LO, "rdma_cm/rcopy", quick=True),
         Copy(VETHS[0], "rdma_cm/rcopy"),

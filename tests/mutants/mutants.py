@@ -31,6 +31,7 @@ CM_TEARDOWN = "src/cm/teardown.cc"
 CM_CORE = "src/cm/core.cc"
 CM_SIDR = "src/cm/sidr.cc"
 CM_MANAGER = "src/cm/connection_manager.cc"
+CM_UNHEARD = "src/cm/unheard.h"
 
 MUTANTS = [
     # ---- responder: sequence numbers, duplicates
@@ -722,9 +723,9 @@ MUTANTS = [
     ("cm-sidr-told-twice", CM_SIDR,
      "if (passive_.contains(key_of(r, m))) {",
      "if (false) {"),
-    # Repetition.AnotherProcessesMessagesAreLeftAlone
+    # Repetition.AnotherProcessesMessagesAreLeftAlone, Orphans.OfTheLivingNobodyElseSpeaks
     ("cm-speaks-for-other-processes", CM_MANAGER,
-     "if (!is_for_us(good.message)) {",
+     "if (!mad.orphaned && !is_for_us(good.message)) {",
      "if (false) {"),
 
     # ---- headers: these recompile everything
@@ -770,4 +771,31 @@ MUTANTS = [
      "if (services.observer != nullptr) services.observer->retried(qp, why, qp.completer.unacked);",
      "if (services.observer != nullptr && why == RetryCause::timeout)"
      " services.observer->retried(qp, why, qp.completer.unacked);"),
+
+    # ---- what the kernel's rxe sends, what ICMP says, and who speaks for the dead
+
+    # RcCredits.SequenceNakBehindAnRnrNakUsesUpNoRetry
+    ("sequence-nak-behind-an-rnr-nak-counts", COMPLETER,
+     "if (now < qp.requester.wait_until) return;",
+     ""),
+    # UnheardTest.OneWordChangesNothingButTheNextRepetition
+    ("cm-one-word-of-icmp-is-enough", CM_UNHEARD,
+     "if (times_ >= kLeast && now - since_ >= kPatience) return std::nullopt;",
+     "return std::nullopt;"),
+    # UnheardTest.WordsThatDoNotQuoteTheRequestAreDropped
+    ("cm-forged-icmp-is-believed", CM_UNHEARD,
+     "std::equal(sent.bytes.begin(), sent.bytes.end(), back.bytes.begin(), back.bytes.end());",
+     "true;"),
+    # UnheardTest.AnEstablishedConnectionIsLeftAlone, UnheardTest.AnswersOfThePeerCountForMore
+    ("cm-icmp-ends-what-was-answered", CM_ACTIVE,
+     "const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;",
+     "const bool waits = true;"),
+    # UnheardTest.OneWordChangesNothingButTheNextRepetition
+    ("cm-repetition-for-icmp-counts", CM_TEARDOWN,
+     "if (!c.pending.unheard.repeats()) {",
+     "if (true) {"),
+    # Orphans.ADisconnectIsAgreedTo
+    ("cm-nobody-speaks-for-the-dead", CM_MANAGER,
+     "if (!mad.orphaned && !is_for_us(good.message)) {",
+     "if (!is_for_us(good.message)) {"),
 ]
