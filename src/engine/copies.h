@@ -10,7 +10,7 @@ namespace verbena::engine {
 struct QueuePair;
 
 /// Copies of payloads into registered memory. Those of one message may wait for one another and
-/// are then done with one call (docs/decisions/010-copies-in-batches.md). What must not be seen
+/// are then done with one call (docs/decisions/011-copies-in-batches.md). What must not be seen
 /// early doesn't wait: a message's last packet, after which somebody is told.
 class Copies {
  public:

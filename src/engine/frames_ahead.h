@@ -9,7 +9,7 @@
 namespace verbena::engine {
 
 /// The frames of a message's middle packets, reserved and filled many at a time: one call copies
-/// what would have taken one for each (docs/decisions/010-copies-in-batches.md). A frame that is
+/// what would have taken one for each (docs/decisions/011-copies-in-batches.md). A frame that is
 /// not used is forgotten with the next one that is reserved.
 class FramesAhead {
  public:
