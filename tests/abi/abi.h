@@ -105,19 +105,23 @@ static inline struct ibv_qp_attr rtr_attr(struct ibv_context* context, uint32_t 
   return attr;
 }
 
+static inline void to_rts_from_rtr(struct ibv_qp* qp) {
+  struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RTS,
+                             .sq_psn = 0x123456,
+                             .timeout = 14,
+                             .retry_cnt = 7,
+                             .rnr_retry = 7,
+                             .max_rd_atomic = 4};
+  CHECK(ibv_modify_qp(qp, &attr,
+                      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                          IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+}
+
 static inline void to_rts(struct ibv_qp* qp, uint32_t peer) {
   struct ibv_qp_attr attr = rtr_attr(qp->context, peer);
   CHECK(ibv_modify_qp(qp, &attr, RTR_MASK) == 0);
   CHECK(qp->state == IBV_QPS_RTR);
-  attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
-                              .sq_psn = 0x123456,
-                              .timeout = 14,
-                              .retry_cnt = 7,
-                              .rnr_retry = 7,
-                              .max_rd_atomic = 4};
-  CHECK(ibv_modify_qp(qp, &attr,
-                      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                          IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+  to_rts_from_rtr(qp);
 }
 
 /* Two queue pairs of one process, connected to each other over 127.0.0.1. */

@@ -39,6 +39,7 @@ import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import documents  # noqa: E402
 import flood  # noqa: E402
+import progress  # noqa: E402
 import labs  # noqa: E402
 import observing  # noqa: E402
 import ports  # noqa: E402
@@ -215,7 +216,7 @@ def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
     modules = (cases, connections, connection_lifetimes, ports, observing, labs, documents,
-               flood)
+               flood, progress)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
