@@ -29,10 +29,10 @@ class Progress(Case):
 def all_cases():
     order = [Progress(LO, f"progress/last-byte-last-{size}", timeout=120,
                       arguments=("order", rounds, size))
-             for size, rounds in ((64, 50_000), (4096, 30_000), (65_536, 5_000), (1 << 20, 200))]
+             for size, rounds in ((64, 20_000), (4096, 15_000), (65_536, 5_000), (1 << 20, 200))]
     return [*order,
             Progress(LO, "progress/served-while-it-computes", timeout=120,
-                     arguments=("compute", 1000)),
+                     arguments=("compute", 500)),
             # The NIC thread comes back at the latest a millisecond after the last poll.
             Progress(LO, "progress/served-after-the-last-poll", timeout=120, most=1000,
                      arguments=("quiet", 200))]

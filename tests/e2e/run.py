@@ -39,10 +39,10 @@ import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import documents  # noqa: E402
 import flood  # noqa: E402
-import progress  # noqa: E402
 import labs  # noqa: E402
 import observing  # noqa: E402
 import ports  # noqa: E402
+import progress  # noqa: E402
 import selfcheck  # noqa: E402
 from network import Network  # noqa: E402
 from programs import CaseFailed, CaseSkipped, Files, Host, is_real_root  # noqa: E402
