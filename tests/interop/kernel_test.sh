@@ -11,7 +11,7 @@
 # hundredth RoCE packet of each direction is dropped on its way; not of UC and UD, whose programs
 # wait for every message. Of the labs, those called _in_vm have both ends on rxe. Exit status: 0 all
 # passed, or skipped where a VM can't run (the reason is printed); 1 otherwise. Logs of failed cases
-# are kept. The whole takes half an hour on an emulated CPU.
+# are kept. The whole takes ten minutes on an emulated CPU.
 # A VM that is up already under KERNEL_VM_NAME (see kernel-vm.sh) is used and left running.
 # shellcheck disable=SC2317  # functions called by name
 set -uo pipefail
