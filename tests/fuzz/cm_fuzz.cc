@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <span>
 #include <utility>
@@ -43,6 +44,7 @@ enum Action : std::uint8_t {
   taken,
   ask,
   reply,
+  bounce,
   wait,
   kActions
 };
@@ -53,6 +55,7 @@ struct Patch {
   static constexpr std::uint8_t kLocalId = 2;
   static constexpr std::uint8_t kQpn = 4;  // of a DREQ
   static constexpr std::uint8_t kOtherSource = 8;
+  static constexpr std::uint8_t kOrphaned = 16;
 };
 
 struct Step {
@@ -192,6 +195,8 @@ class Victim final : Entropy {
       case reply:
         (void)cm_.sidr_reply(id_of(s), {.qpn = Qpn{s.patch}, .private_data = data});
         return;
+      case bounce:
+        return come_back(s);
       default:
         now_ += Duration{std::int64_t{4096} << (s.choice % 28)};
         return cm_.expire(now_);
@@ -214,11 +219,26 @@ class Victim final : Entropy {
       if ((s.patch & Patch::kQpn) != 0) store_be24(data + 8, e.qpn.value());
     }
     const IpAddress from = (s.patch & Patch::kOtherSource) != 0 ? stranger() : peer();
-    cm_.receive({.route = {.local = address(), .remote = from}, .bytes = mad}, now_);
+    cm_.receive({.route = {.local = address(), .remote = from},
+                 .bytes = mad,
+                 .orphaned = (s.patch & Patch::kOrphaned) != 0},
+                now_);
+  }
+
+  /// The network says that one of the last messages reached nobody, or makes that up.
+  void come_back(const Step& s) {
+    if (sent_.empty()) return;
+    cm::OutgoingMad mad = sent_[s.choice % sent_.size()];
+    if (s.patch % 4 == 3) mad.bytes[s.patch % mad.bytes.size()] ^= 1;
+    cm_.undelivered({.route = mad.route, .bytes = mad.bytes}, 111, now_);
   }
 
   void settle() {
-    for (const auto& mad : std::exchange(cm_.outbox(), {})) look_at(mad);
+    for (const auto& mad : std::exchange(cm_.outbox(), {})) {
+      look_at(mad);
+      sent_.push_back(mad);
+      if (sent_.size() > kRemembered) sent_.pop_front();
+    }
     for (const auto& event : std::exchange(cm_.events(), {})) look_at(event);
     require(cm_.connections() <= 2 * kConnections, "the limit of connections");
     require(cm_.answers() <= kAnswers, "the limit of answers");
@@ -263,6 +283,7 @@ class Victim final : Entropy {
 
   static constexpr std::size_t kConnections = 8;
   static constexpr std::size_t kAnswers = 4;
+  static constexpr std::size_t kRemembered = 8;
 
   std::uint32_t random_ = 1;
   Instant now_{std::chrono::hours{1}};
@@ -271,6 +292,7 @@ class Victim final : Entropy {
   std::map<cm::ConnectionId, unsigned> endings_;
   std::vector<cm::ConnectionId> destroyed_;
   std::vector<Ends> ends_;
+  std::deque<cm::OutgoingMad> sent_;  // the last ones
 };
 
 // ---- seeds

@@ -1,6 +1,7 @@
 #include "tests/sim/cm_world.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace verbena::sim {
 
@@ -34,11 +35,23 @@ void CmWorld::transmit(const cm::OutgoingMad& mad) {
 
 void CmWorld::deliver(const cm::OutgoingMad& mad) {
   for (auto& host : hosts_) {
-    if (host->dead || host->address() != mad.route.remote) continue;
+    if (host->address() != mad.route.remote) continue;
+    if (host->dead) {
+      if (pick(2) == 0) bounce(mad);  // not every network says so
+      continue;
+    }
     if (trace) trace("came", mad);
     host->cm().receive(
         {.route = {.local = mad.route.remote, .remote = mad.route.local}, .bytes = mad.bytes},
         now_);
+  }
+}
+
+void CmWorld::bounce(const cm::OutgoingMad& mad) {
+  for (auto& host : hosts_) {
+    if (host->dead || host->address() != mad.route.local) continue;
+    if (trace) trace("back", mad);
+    host->cm().undelivered({.route = mad.route, .bytes = mad.bytes}, ECONNREFUSED, now_);
   }
 }
 

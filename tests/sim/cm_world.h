@@ -82,6 +82,8 @@ class CmWorld {
   void at(Instant when, std::function<void()> what);
   void transmit(const cm::OutgoingMad& mad);
   void deliver(const cm::OutgoingMad& mad);
+  /// The network tells the sender that nobody was there.
+  void bounce(const cm::OutgoingMad& mad);
   /// Messages leave, owners hear; until there is nothing left to say.
   void settle();
   [[nodiscard]] Instant next() const;
