@@ -54,10 +54,10 @@ ibv_async_event to_c(const host::AsyncEvent& event) {
   void* const object = event.source != nullptr ? event.source->user : nullptr;
   switch (about(to.event_type)) {
     case About::cq:
-      to.element.cq = static_cast<Cq*>(object);
+      to.element.cq = to_c(static_cast<Cq*>(object));
       break;
     case About::qp:
-      to.element.qp = static_cast<Qp*>(object);
+      to.element.qp = &static_cast<Qp*>(object)->qp_base;
       break;
     case About::srq:
       to.element.srq = static_cast<Srq*>(object);

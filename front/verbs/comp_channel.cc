@@ -67,7 +67,7 @@ VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
       return -1;
     }
     Cq& taken = *static_cast<Cq*>((*event)->events.user);
-    *cq = &taken;
+    *cq = to_c(&taken);
     *cq_context = taken.cq_context;
     return 0;
   } catch (const std::exception&) {

@@ -14,19 +14,16 @@
 
 namespace verbena::front {
 
-namespace {
-
-Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_channel* channel,
-                       int vector) {
-  if (entries < 1 || static_cast<std::uint32_t>(entries) > engine::Limits::kMaxCompletions) {
-    return Error{EINVAL, fmt::format("cqe {}: must be between 1 and {}", entries,
+Result<Cq*> create_cq(ibv_context* context, const CqInit& init) {
+  if (init.entries < 1 || init.entries > engine::Limits::kMaxCompletions) {
+    return Error{EINVAL, fmt::format("cqe {}: must be between 1 and {}", init.entries,
                                      engine::Limits::kMaxCompletions)};
   }
-  if (vector < 0 || vector >= context->num_comp_vectors) {
-    return Error{EINVAL, fmt::format("comp_vector {}: must be below num_comp_vectors {}", vector,
-                                     context->num_comp_vectors)};
+  if (init.vector >= static_cast<std::uint32_t>(context->num_comp_vectors)) {
+    return Error{EINVAL, fmt::format("comp_vector {}: must be below num_comp_vectors {}",
+                                     init.vector, context->num_comp_vectors)};
   }
-  if (channel != nullptr && channel->context != context) {
+  if (init.channel != nullptr && init.channel->context != context) {
     return Error{EINVAL, "the completion channel belongs to another context"};
   }
   const Result<host::Nic*> nic = start_nic();
@@ -35,13 +32,13 @@ Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_c
   auto cq = std::make_unique<Cq>();
   Listed listed{context_of(context).objects.cqs, cq.get()};
   host::CompletionChannel* const events =
-      channel != nullptr ? channel_of(channel).events.get() : nullptr;
+      init.channel != nullptr ? channel_of(init.channel).events.get() : nullptr;
   const Result<host::CompletionQueue*> queue = (*nic)->create_cq(
-      static_cast<std::uint32_t>(entries), events, {context_of(context).events.get(), cq.get()});
+      init.entries, events, {context_of(context).events.get(), cq.get()}, init.overrun);
   if (!queue) return queue.error();
   cq->context = context;
-  cq->channel = channel;
-  cq->cq_context = user;
+  cq->channel = init.channel;
+  cq->cq_context = init.user;
   cq->cqe = static_cast<int>((*queue)->ring.capacity());
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
@@ -49,11 +46,9 @@ Result<ibv_cq*> create(ibv_context* context, int entries, void* user, ibv_comp_c
   cq->queue = *queue;
   listed.keep();
   const auto lock = lock_lists();
-  if (channel != nullptr) ++channel->refcnt;
+  if (init.channel != nullptr) ++init.channel->refcnt;
   return cq.release();
 }
-
-}  // namespace
 
 Status destroy(Cq* cq, Unacked unacked) {
   {
@@ -92,8 +87,15 @@ VERBENA_EXPORT ibv_cq* ibv_create_cq(ibv_context* context, int cqe, void* cq_con
     return real::call<"ibv_create_cq", "IBVERBS_1.1">(ibv_create_cq, context, cqe, cq_context,
                                                       channel, comp_vector);
   }
-  return guarded("ibv_create_cq",
-                 [&] { return create(context, cqe, cq_context, channel, comp_vector); });
+  return guarded("ibv_create_cq", [&]() -> Result<ibv_cq*> {
+    // Negative numbers become too large ones.
+    const Result<Cq*> cq = create_cq(context, {.entries = static_cast<std::uint32_t>(cqe),
+                                               .user = cq_context,
+                                               .channel = channel,
+                                               .vector = static_cast<std::uint32_t>(comp_vector)});
+    if (!cq) return cq.error();
+    return to_c(*cq);
+  });
 }
 
 VERBENA_EXPORT int ibv_destroy_cq(ibv_cq* cq) {

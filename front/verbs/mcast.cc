@@ -19,8 +19,8 @@ Status change(ibv_qp* ibqp, const ibv_gid& gid, Change how) {
   if (!is_live(qp.nic)) return inherited("the queue pair");
   IpAddress::Bytes bytes;
   std::memcpy(bytes.data(), gid.raw, bytes.size());
-  return of_qp(qp.qp_num,
-               (qp.nic->*how)(*qp.queues, context_of(qp.context).now(), IpAddress{bytes}));
+  return of_qp(qp.qp_base.qp_num,
+               (qp.nic->*how)(*qp.queues, context_of(qp.qp_base.context).now(), IpAddress{bytes}));
 }
 
 }  // namespace

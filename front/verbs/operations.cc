@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "front/verbs/context.h"
+#include "front/verbs/cq.h"
 #include "front/verbs/data_path.h"
 #include "front/verbs/mw.h"
 #include "front/verbs/qp.h"
@@ -68,6 +69,7 @@ void set_operations(verbs_context& context) {
   // Whatever stays NULL in the extended part is EOPNOTSUPP to the program.
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
+  context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = create_qp_ex;
   context.create_srq_ex = create_srq_ex;
   context.get_srq_num = get_srq_num;

@@ -1,4 +1,7 @@
+#include "front/verbs/post.h"
+
 #include <cstring>
+#include <mutex>
 #include <optional>
 #include <span>
 
@@ -12,56 +15,6 @@
 #include "host/log.h"
 
 namespace verbena::front {
-
-namespace {
-
-/// Room for the longest gather list that a queue pair can have.
-using Sges = Room<engine::Sge, engine::Limits::kMaxSge>;
-
-/// nullopt: more entries than any queue pair takes.
-std::optional<std::span<const engine::Sge>> convert(const ibv_sge* list, int count, Sges& room) {
-  if (count < 0 || static_cast<std::size_t>(count) > Sges::kSize) return std::nullopt;
-  const std::span<engine::Sge> sges = room.first(static_cast<std::size_t>(count));
-  for (engine::Sge& to : sges) {
-    to = {list->addr, list->length, Key{list->lkey}};
-    ++list;
-  }
-  return sges;
-}
-
-/// nullopt: an operation that no queue pair of ours has.
-std::optional<engine::SendKind> convert(ibv_wr_opcode opcode) {
-  switch (opcode) {
-    case IBV_WR_SEND:
-      return engine::SendKind::send;
-    case IBV_WR_SEND_WITH_IMM:
-      return engine::SendKind::send_immediate;
-    case IBV_WR_RDMA_WRITE:
-      return engine::SendKind::write;
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-      return engine::SendKind::write_immediate;
-    case IBV_WR_RDMA_READ:
-      return engine::SendKind::read;
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-      return engine::SendKind::compare_swap;
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return engine::SendKind::fetch_add;
-    case IBV_WR_SEND_WITH_INV:
-      return engine::SendKind::send_invalidate;
-    case IBV_WR_LOCAL_INV:
-      return engine::SendKind::local_invalidate;
-    case IBV_WR_BIND_MW:
-      return engine::SendKind::bind_window;
-    default:
-      return std::nullopt;
-  }
-}
-
-packet::Immediate immediate_of(const ibv_send_wr& wr) {
-  packet::Immediate bytes;
-  std::memcpy(bytes.data(), &wr.imm_data, bytes.size());
-  return bytes;
-}
 
 int code_of(engine::PostResult result) {
   switch (result) {
@@ -107,14 +60,80 @@ void explain(const char* call, const char* object, std::uint32_t number, std::ui
   host::log(level, "{}: {} {:#x}: wr_id {:#x}: {}", call, object, number, wr_id, why);
 }
 
-engine::WindowBinding binding_of(const ibv_send_wr& wr) {
-  const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
-  return {.window = mw_of(wr.bind_mw.mw).key,
-          .new_key = Key{wr.bind_mw.rkey},
+engine::SendRequest request_of(engine::SendKind kind, std::uint64_t wr_id, unsigned flags) {
+  return {.wr_id = wr_id,
+          .kind = kind,
+          .signaled = (flags & IBV_SEND_SIGNALED) != 0,
+          .solicited = (flags & IBV_SEND_SOLICITED) != 0,
+          .fence = (flags & IBV_SEND_FENCE) != 0,
+          .inlined = (flags & IBV_SEND_INLINE) != 0};
+}
+
+engine::Sge sge_of(const ibv_sge& sge) { return {sge.addr, sge.length, Key{sge.lkey}}; }
+
+packet::Immediate immediate_of(__be32 immediate) {
+  packet::Immediate bytes;
+  std::memcpy(bytes.data(), &immediate, bytes.size());
+  return bytes;
+}
+
+engine::WindowBinding binding_of(ibv_mw* window, std::uint32_t new_key,
+                                 const ibv_mw_bind_info& info) {
+  return {.window = mw_of(window).key,
+          .new_key = Key{new_key},
           .region = info.mr != nullptr ? Key{info.mr->rkey} : Key{},
           .address = info.addr,
           .length = info.length,
           .access = info.mw_access_flags};
+}
+
+engine::Destination destination_of(const ibv_ah* ah, std::uint32_t qpn, std::uint32_t qkey) {
+  return {ah_of(ah).flow, Qpn{qpn}, qkey};
+}
+
+namespace {
+
+/// Room for the longest gather list that a queue pair can have.
+using Sges = Room<engine::Sge, engine::Limits::kMaxSge>;
+
+/// nullopt: more entries than any queue pair takes.
+std::optional<std::span<const engine::Sge>> convert(const ibv_sge* list, int count, Sges& room) {
+  if (count < 0 || static_cast<std::size_t>(count) > Sges::kSize) return std::nullopt;
+  const std::span<engine::Sge> sges = room.first(static_cast<std::size_t>(count));
+  for (engine::Sge& to : sges) {
+    to = sge_of(*list++);
+  }
+  return sges;
+}
+
+/// nullopt: an operation that no queue pair of ours has.
+std::optional<engine::SendKind> convert(ibv_wr_opcode opcode) {
+  switch (opcode) {
+    case IBV_WR_SEND:
+      return engine::SendKind::send;
+    case IBV_WR_SEND_WITH_IMM:
+      return engine::SendKind::send_immediate;
+    case IBV_WR_RDMA_WRITE:
+      return engine::SendKind::write;
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+      return engine::SendKind::write_immediate;
+    case IBV_WR_RDMA_READ:
+      return engine::SendKind::read;
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+      return engine::SendKind::compare_swap;
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return engine::SendKind::fetch_add;
+    case IBV_WR_SEND_WITH_INV:
+      return engine::SendKind::send_invalidate;
+    case IBV_WR_LOCAL_INV:
+      return engine::SendKind::local_invalidate;
+    case IBV_WR_BIND_MW:
+      return engine::SendKind::bind_window;
+    case IBV_WR_ATOMIC_WRITE:
+      return engine::SendKind::atomic_write;
+    default:
+      return std::nullopt;
+  }
 }
 
 /// What only some kinds of requests have. False: an object that it needs isn't there.
@@ -133,16 +152,16 @@ bool add_details(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& r) {
       break;
     case engine::SendKind::bind_window:
       if (wr.bind_mw.mw == nullptr) return false;
-      r.binding = binding_of(wr);
+      r.binding = binding_of(wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info);
       break;
     default:
       break;
   }
-  if (qp.qp_type == IBV_QPT_UD) {
+  if (qp.qp_base.qp_type == IBV_QPT_UD) {
     if (wr.wr.ud.ah == nullptr) return false;
-    r.destination = {ah_of(wr.wr.ud.ah).flow, Qpn{wr.wr.ud.remote_qpn}, wr.wr.ud.remote_qkey};
+    r.destination = destination_of(wr.wr.ud.ah, wr.wr.ud.remote_qpn, wr.wr.ud.remote_qkey);
   }
-  r.xrc_srq = qp.qp_type == IBV_QPT_XRC_SEND ? wr.qp_type.xrc.remote_srqn : 0;
+  r.xrc_srq = qp.qp_base.qp_type == IBV_QPT_XRC_SEND ? wr.qp_type.xrc.remote_srqn : 0;
   return true;
 }
 
@@ -150,27 +169,22 @@ int send_one(const Qp& qp, const ibv_send_wr& wr) {
   const std::optional<engine::SendKind> kind = convert(wr.opcode);
   if (!kind) {
     host::log(host::LogLevel::warn,
-              "ibv_post_send: qp {:#x}: wr_id {:#x}: opcode {} is not supported", qp.qp_num,
+              "ibv_post_send: qp {:#x}: wr_id {:#x}: opcode {} is not supported", qp.qp_base.qp_num,
               wr.wr_id, int{wr.opcode});
     return EOPNOTSUPP;
   }
   Sges room;
   auto result = engine::PostResult::bad_request;
   if (const auto sges = convert(wr.sg_list, wr.num_sge, room)) {
-    engine::SendRequest r{.wr_id = wr.wr_id,
-                          .kind = *kind,
-                          .signaled = (wr.send_flags & IBV_SEND_SIGNALED) != 0,
-                          .solicited = (wr.send_flags & IBV_SEND_SOLICITED) != 0,
-                          .fence = (wr.send_flags & IBV_SEND_FENCE) != 0,
-                          .inlined = (wr.send_flags & IBV_SEND_INLINE) != 0,
-                          .immediate = immediate_of(wr),
-                          .remote_address = wr.wr.rdma.remote_addr,
-                          .rkey = Key{wr.wr.rdma.rkey},
-                          .sges = *sges};
+    engine::SendRequest r = request_of(*kind, wr.wr_id, wr.send_flags);
+    r.immediate = immediate_of(wr.imm_data);
+    r.remote_address = wr.wr.rdma.remote_addr;
+    r.rkey = Key{wr.wr.rdma.rkey};
+    r.sges = *sges;
     if (add_details(qp, wr, r)) result = qp.nic->post_send(*qp.queues, r);
   }
   if (result != engine::PostResult::posted) {
-    explain("ibv_post_send", "qp", qp.qp_num, wr.wr_id, result);
+    explain("ibv_post_send", "qp", qp.qp_base.qp_num, wr.wr_id, result);
   }
   return code_of(result);
 }
@@ -217,6 +231,7 @@ int receive_list(host::Nic& nic, Queue& queue, const char* call, const char* obj
 int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   const Qp& qp = qp_of(ibqp);
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
+  const auto lock = qp.batch ? std::unique_lock{qp.batch->mutex} : std::unique_lock<std::mutex>{};
   const int code = post_list(wr, bad_wr, [&](const ibv_send_wr& one) { return send_one(qp, one); });
   qp.nic->kick();
   return code;
@@ -225,7 +240,7 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
 int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   const Qp& qp = qp_of(ibqp);
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
-  return receive_list(*qp.nic, *qp.queues, "ibv_post_recv", "qp", qp.qp_num, wr, bad_wr);
+  return receive_list(*qp.nic, *qp.queues, "ibv_post_recv", "qp", qp.qp_base.qp_num, wr, bad_wr);
 }
 
 int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {

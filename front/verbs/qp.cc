@@ -76,13 +76,26 @@ Parts parts_of(engine::QpType type) {
           .receives = type != engine::QpType::xrc_send && type != engine::QpType::xrc_receive};
 }
 
+/// Those that the program wants to post by the ibv_wr_* family; 0: it doesn't want that.
+std::uint64_t operations_of(const ibv_qp_init_attr_ex& attr) {
+  return (attr.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) != 0 ? attr.send_ops_flags : 0;
+}
+
 Status check_mask(const ibv_qp_init_attr_ex& attr) {
-  constexpr std::uint32_t kKnown =
-      IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD | IBV_QP_INIT_ATTR_CREATE_FLAGS;
+  constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
   if (const std::uint32_t bits = attr.comp_mask & ~kKnown; bits != 0) {
-    return Error{EOPNOTSUPP, fmt::format("comp_mask {:#x}: {:#x} is not supported yet; PD and XRCD "
-                                         "are",
-                                         attr.comp_mask, bits)};
+    return Error{EOPNOTSUPP,
+                 fmt::format("comp_mask {:#x}: {:#x} is not supported; PD, XRCD, CREATE_FLAGS and "
+                             "SEND_OPS_FLAGS are",
+                             attr.comp_mask, bits)};
+  }
+  const std::uint64_t operations = send_operations(attr.qp_type);
+  if (const std::uint64_t bits = operations_of(attr) & ~operations; bits != 0) {
+    return Error{EOPNOTSUPP,
+                 fmt::format("send_ops_flags {:#x}: queue pairs of type {} don't have "
+                             "{:#x}; they have {:#x}",
+                             attr.send_ops_flags, name_of(attr.qp_type), bits, operations)};
   }
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) != 0 && attr.create_flags != 0) {
     return Error{EOPNOTSUPP,
@@ -125,11 +138,13 @@ Status check_limits(const ibv_qp_cap& cap) {
 }
 
 /// Programs that ask for no inline data send some all the same (rdma_xclient): every device has
-/// room for it where it keeps the gather list.
-std::uint32_t inline_room(const ibv_qp_cap& cap) {
+/// room for it where it keeps the gather list. The word of an ATOMIC_WRITE is inline data, too.
+std::uint32_t inline_room(const ibv_qp_init_attr_ex& attr) {
+  const bool words = (operations_of(attr) & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0;
   return std::max<std::uint32_t>(
-      cap.max_inline_data,
-      std::min<std::uint32_t>(cap.max_send_sge * sizeof(ibv_sge), engine::Limits::kMaxInline));
+      {attr.cap.max_inline_data,
+       std::min<std::uint32_t>(attr.cap.max_send_sge * sizeof(ibv_sge), engine::Limits::kMaxInline),
+       words ? std::uint32_t{sizeof(std::uint64_t)} : 0});
 }
 
 engine::CompletionQueue* ring_of(Cq* cq) { return cq != nullptr ? &cq->queue->ring : nullptr; }
@@ -162,6 +177,10 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
 
   const bool own_receives = parts.receives && srq == nullptr;
   auto qp = std::make_unique<Qp>();
+  if (const std::uint64_t operations = operations_of(attr); operations != 0) {
+    qp->batch = std::make_unique<SendBatch>(operations, inline_room(attr));
+    set_send_functions(*qp);
+  }
   Listed listed{context_of(context).objects.qps, qp.get()};
   const Result<host::QueuePair*> queues =
       nic->create_qp({.pd = pd != nullptr ? pd->id : engine::PdId{},
@@ -171,7 +190,7 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
                       .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
                       .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
                       .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
-                      .max_inline = parts.sends ? inline_room(attr.cap) : 0,
+                      .max_inline = parts.sends ? inline_room(attr) : 0,
                       .signal_all = attr.sq_sig_all != 0,
                       .type = *type,
                       .srq = srq != nullptr ? srq->queue->queue : nullptr,
@@ -184,19 +203,20 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
               .max_send_sge = pair.sq.max_sge(),
               .max_recv_sge = pair.rq.max_sge(),
               .max_inline_data = pair.sq.max_inline()};
-  qp->context = context;
-  qp->qp_context = attr.qp_context;
+  ibv_qp& classic = qp->qp_base;
+  classic.context = context;
+  classic.qp_context = attr.qp_context;
   // XRC_RECV has no use for one, but librdmacm takes the id's from here.
-  qp->pd = (attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr.pd : nullptr;
-  qp->send_cq = send_cq;
-  qp->recv_cq = receive_cq;
-  qp->srq = srq != nullptr ? attr.srq : nullptr;
-  qp->qp_num = pair.qpn.value();
-  qp->handle = qp->qp_num;
-  qp->state = IBV_QPS_RESET;
-  qp->qp_type = attr.qp_type;
-  pthread_mutex_init(&qp->mutex, nullptr);
-  pthread_cond_init(&qp->cond, nullptr);
+  classic.pd = (attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr.pd : nullptr;
+  classic.send_cq = to_c(send_cq);
+  classic.recv_cq = to_c(receive_cq);
+  classic.srq = srq != nullptr ? attr.srq : nullptr;
+  classic.qp_num = pair.qpn.value();
+  classic.handle = classic.qp_num;
+  classic.state = IBV_QPS_RESET;
+  classic.qp_type = attr.qp_type;
+  pthread_mutex_init(&classic.mutex, nullptr);
+  pthread_cond_init(&classic.cond, nullptr);
   qp->nic = nic;
   qp->queues = *queues;
   qp->cap = attr.cap;
@@ -205,7 +225,7 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   const auto lock = lock_lists();
   if (send_cq != nullptr) ++send_cq->users;
   if (receive_cq != nullptr) ++receive_cq->users;
-  return qp.release();
+  return &qp.release()->qp_base;
 }
 
 /// The classic struct is the beginning of the extended one.
@@ -240,12 +260,12 @@ unsigned relevant(ibv_qp_type type, unsigned mask) {
 
 Status modify(Qp& qp, const ibv_qp_attr& attr, unsigned mask) {
   if (!is_live(qp.nic)) return inherited("the queue pair");
-  mask = relevant(qp.qp_type, mask);
-  const Context& context = context_of(qp.context);
+  mask = relevant(qp.qp_base.qp_type, mask);
+  const Context& context = context_of(qp.qp_base.context);
   const Result<engine::QpAttributes> to = attributes_from_c(context, attr, mask);
   if (!to) return to.error();
   if (Status s = qp.nic->modify_qp(*qp.queues, context.now(), *to, mask); !s) return s;
-  if ((mask & IBV_QP_STATE) != 0) qp.state = attr.qp_state;
+  if ((mask & IBV_QP_STATE) != 0) qp.qp_base.state = attr.qp_state;
   return Ok{};
 }
 
@@ -261,19 +281,22 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 }
 
 Status destroy(Qp* qp, Unacked unacked) {
+  ibv_qp& classic = qp->qp_base;
   if (is_live(qp->nic)) {
     const Result<unsigned> taken = qp->nic->destroy_qp(qp->queues);
     if (!taken) return taken.error();
-    if (unacked == Unacked::awaited) await_acknowledgements(*qp, qp->events_completed, *taken);
+    if (unacked == Unacked::awaited) {
+      await_acknowledgements(classic, classic.events_completed, *taken);
+    }
   }
   {
     const auto lock = lock_lists();
-    if (qp->send_cq != nullptr) --cq_of(qp->send_cq).users;
-    if (qp->recv_cq != nullptr) --cq_of(qp->recv_cq).users;
-    context_of(qp->context).objects.qps.erase(qp);
+    if (classic.send_cq != nullptr) --cq_of(classic.send_cq).users;
+    if (classic.recv_cq != nullptr) --cq_of(classic.recv_cq).users;
+    context_of(classic.context).objects.qps.erase(qp);
   }
-  pthread_cond_destroy(&qp->cond);
-  pthread_mutex_destroy(&qp->mutex);
+  pthread_cond_destroy(&classic.cond);
+  pthread_mutex_destroy(&classic.mutex);
   delete qp;
   return Ok{};
 }

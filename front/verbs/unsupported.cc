@@ -38,11 +38,6 @@ VERBENA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr
 
 // Queue pairs.
 
-VERBENA_EXPORT ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp) {
-  if (is_ours(qp)) return no_object("ibv_qp_to_qp_ex");
-  return real::call<"ibv_qp_to_qp_ex", "IBVERBS_1.6">(ibv_qp_to_qp_ex, qp);
-}
-
 VERBENA_EXPORT int ibv_set_ece(ibv_qp* qp, ibv_ece* ece) {
   if (is_ours(qp)) return EOPNOTSUPP;  // librdmacm asks each queue pair; this is its usual answer
   return real::call<"ibv_set_ece", "IBVERBS_1.10">(ibv_set_ece, qp, ece);

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/numbers.h"
+#include "base/time.h"
 #include "packet/packet.h"
 
 namespace verbena::engine {
@@ -53,6 +54,7 @@ struct Completion {
   Key invalidated{};
   Qpn qpn{};
   Qpn source_qpn{};  // of a datagram
+  Instant at{};      // when it was put into its queue
 };
 
 }  // namespace verbena::engine

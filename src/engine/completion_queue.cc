@@ -11,8 +11,8 @@ CompletionQueue::Ring CompletionQueue::allocate(std::uint32_t capacity) {
   return ring;
 }
 
-CompletionQueue::CompletionQueue(std::uint32_t capacity, void* cookie)
-    : ring_{allocate(capacity)}, capacity_{capacity}, cookie_{cookie} {}
+CompletionQueue::CompletionQueue(std::uint32_t capacity, void* cookie, Overrun overrun)
+    : ring_{allocate(capacity)}, capacity_{capacity}, cookie_{cookie}, overrun_{overrun} {}
 
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const std::uint64_t head = head_.load();
@@ -59,7 +59,9 @@ void CompletionQueue::arm(bool solicited_only) {
 
 CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {
   const auto tail = tail_.load(std::memory_order_relaxed);
-  if (tail - head_.load(std::memory_order_acquire) == capacity_) return Pushed::overrun;
+  if (tail - head_.load(std::memory_order_acquire) == capacity_) {
+    return overrun_ == Overrun::fails ? Pushed::overrun : Pushed::quietly;
+  }
   ring_[tail % capacity_] = c;
   // seq_cst with arm(): either we see the request, or the armer's next poll sees the entry.
   tail_.store(tail + 1, std::memory_order_seq_cst);

@@ -18,8 +18,14 @@ class CompletionQueue {
  public:
   enum class Notify : std::uint8_t { none, solicited, any };
 
+  /// What happens to a completion that finds the queue full. It is lost either way.
+  enum class Overrun : std::uint8_t {
+    fails,    // IBA 11.6.3.1.2
+    ignored,  // the program answers for it: IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN
+  };
+
   /// `cookie` comes back in the event that the queue raises.
-  CompletionQueue(std::uint32_t capacity, void* cookie);
+  CompletionQueue(std::uint32_t capacity, void* cookie, Overrun overrun = Overrun::fails);
 
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
   [[nodiscard]] void* cookie() const { return cookie_; }
@@ -60,6 +66,7 @@ class CompletionQueue {
   Ring ring_;
   std::uint32_t capacity_;
   void* cookie_;
+  Overrun overrun_;
   alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push
   bool failed_ = false;

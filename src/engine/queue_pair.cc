@@ -53,7 +53,9 @@ std::string_view name_of(RetryCause c) {
 
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c) {
   if (services.observer != nullptr) services.observer->completed(c);
-  switch (cq.push(c)) {
+  Completion stamped = c;
+  stamped.at = services.now;
+  switch (cq.push(stamped)) {
     case CompletionQueue::Pushed::quietly:
       return;
     case CompletionQueue::Pushed::raise_event:

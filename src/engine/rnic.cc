@@ -34,22 +34,36 @@ Rnic::~Rnic() = default;
 
 // ---- the program's data path
 
-PostResult Rnic::post_send(QueuePair& qp, const SendRequest& request) {
-  switch (qp.state.load(std::memory_order_relaxed)) {
-    case QpState::reset:
-    case QpState::init:
-    case QpState::rtr:
-      return PostResult::bad_state;
-    default:
-      break;
-  }
-  const SendKindInfo& kind = info_of(request.kind);
+namespace {
+
+/// IBA 11.4.1.1: whether a queue pair takes requests to send, and those of that kind.
+PostResult check_send(const QueuePair& qp, SendKind of) {
+  if (qp.state.load(std::memory_order_relaxed) < QpState::rts) return PostResult::bad_state;
+  const SendKindInfo& kind = info_of(of);
   const bool served = (qp.type == QpType::uc && kind.uc) || (qp.type == QpType::ud && kind.ud) ||
                       qp.type == QpType::rc || qp.type == QpType::xrc_send;
-  if (!served) return PostResult::unsupported;
-  const PostResult result = qp.sq.post(request, qp.signal_all);
+  return served ? PostResult::posted : PostResult::unsupported;
+}
+
+}  // namespace
+
+PostResult Rnic::post_send(QueuePair& qp, const SendRequest& request) {
+  PostResult result = check_send(qp, request.kind);
+  if (result == PostResult::posted) result = qp.sq.post(request, qp.signal_all);
   if (result == PostResult::posted) doorbells_.ring(qp);
   return result;
+}
+
+PostResult Rnic::stage_send(QueuePair& qp, const SendRequest& request, std::uint32_t staged) {
+  const PostResult result = check_send(qp, request.kind);
+  return result == PostResult::posted ? qp.sq.stage(request, qp.signal_all, staged) : result;
+}
+
+PostResult Rnic::publish_sends(QueuePair& qp, std::uint32_t staged) {
+  if (qp.state.load(std::memory_order_relaxed) < QpState::rts) return PostResult::bad_state;
+  qp.sq.publish(staged);
+  doorbells_.ring(qp);
+  return PostResult::posted;
 }
 
 PostResult Rnic::post_receive(QueuePair& qp, const ReceiveRequest& request) {
@@ -64,6 +78,7 @@ PostResult Rnic::post_receive(QueuePair& qp, const ReceiveRequest& request) {
 // ---- the wire's data path
 
 void Rnic::receive(const packet::Datagram& datagram, Instant now) {
+  services_.now = now;
   sort(datagram, now);
   if (!datagram.more) settle();
 }
@@ -242,6 +257,7 @@ Counters Rnic::counters() const {
 Instant Rnic::next_deadline() const { return timers_.first(); }
 
 bool Rnic::work(packet::FrameSink& sink, Instant now) {
+  services_.now = now;
   ring_doorbells();
   expire_timers(now);
   for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {

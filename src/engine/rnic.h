@@ -92,6 +92,11 @@ class Rnic {
   // The data path of the program. Any thread; work() must follow for anything to happen.
 
   [[nodiscard]] PostResult post_send(QueuePair& qp, const SendRequest& request);
+  /// A list of which all or none are posted: see SendQueue. `staged` others wait before it.
+  [[nodiscard]] static PostResult stage_send(QueuePair& qp, const SendRequest& request,
+                                             std::uint32_t staged);
+  /// The queue pair may have left its state since they were staged.
+  [[nodiscard]] PostResult publish_sends(QueuePair& qp, std::uint32_t staged);
   [[nodiscard]] PostResult post_receive(QueuePair& qp, const ReceiveRequest& request);
   [[nodiscard]] static PostResult post_receive(SharedReceiveQueue& srq,
                                                const ReceiveRequest& request) {

@@ -76,7 +76,7 @@ SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t m
       max_sge_{max_sge},
       max_inline_{max_inline} {}
 
-PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
+PostResult SendQueue::write(const SendRequest& r, bool signal_all, std::uint32_t ahead) {
   const std::uint64_t length = total_length(r.sges);
   if (!length_fits(r.kind, length)) return PostResult::bad_request;
   if (r.inlined) {
@@ -85,13 +85,11 @@ PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
   } else if (r.sges.size() > max_sge_) {
     return PostResult::bad_request;
   }
-
-  const std::lock_guard lock{posting_};
-  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
-  if (tail - head_.load(std::memory_order_acquire) == wqes_.size()) return PostResult::queue_full;
+  const std::uint64_t index = tail_.load(std::memory_order_relaxed) + ahead;
+  if (index - head_.load(std::memory_order_acquire) >= wqes_.size()) return PostResult::queue_full;
 
   if (r.inlined) {
-    std::uint8_t* to = inline_.data() + (tail % wqes_.size()) * max_inline_;
+    std::uint8_t* to = inline_.data() + (index % wqes_.size()) * max_inline_;
     for (const Sge& s : r.sges) {
       // The program's own memory on the program's own thread: a bad address is its own fault.
       if (s.length > 0) std::memcpy(to, reinterpret_cast<const void*>(s.address), s.length);
@@ -99,19 +97,43 @@ PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
     }
   } else {
     std::copy(r.sges.begin(), r.sges.end(),
-              sges_.begin() + static_cast<std::ptrdiff_t>((tail % wqes_.size()) * max_sge_));
+              sges_.begin() + static_cast<std::ptrdiff_t>((index % wqes_.size()) * max_sge_));
   }
-  SendWqe& wqe = at(tail);
+  SendWqe& wqe = at(index);
   wqe.request = PostedSend{r};
   wqe.request.signaled = r.signaled || signal_all;
   wqe.length = static_cast<std::uint32_t>(length);
   wqe.sge_count = r.inlined ? 0 : static_cast<std::uint32_t>(r.sges.size());
-  wqe.receive = receives_;
-  if (wqe.info().takes_receive()) ++receives_;
   wqe.started = false;
   wqe.done = false;
-  tail_.store(tail + 1, std::memory_order_release);
   return PostResult::posted;
+}
+
+void SendQueue::advance(std::uint32_t count) {
+  const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
+  for (std::uint64_t i = tail; i < tail + count; ++i) {
+    SendWqe& wqe = at(i);
+    wqe.receive = receives_;
+    if (wqe.info().takes_receive()) ++receives_;
+  }
+  tail_.store(tail + count, std::memory_order_release);
+}
+
+PostResult SendQueue::post(const SendRequest& r, bool signal_all) {
+  const std::lock_guard lock{posting_};
+  const PostResult result = write(r, signal_all, 0);
+  if (result == PostResult::posted) advance(1);
+  return result;
+}
+
+PostResult SendQueue::stage(const SendRequest& r, bool signal_all, std::uint32_t staged) {
+  const std::lock_guard lock{posting_};
+  return write(r, signal_all, staged);
+}
+
+void SendQueue::publish(std::uint32_t staged) {
+  const std::lock_guard lock{posting_};
+  advance(staged);
 }
 
 void SendQueue::clear() {

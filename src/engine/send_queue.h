@@ -81,6 +81,13 @@ class SendQueue {
   /// Any thread. The caller has checked the state and the kind.
   [[nodiscard]] PostResult post(const SendRequest& request, bool signal_all);
 
+  // A list of requests of which all or none are posted: staged one after the other, then published.
+  // One caller at a time, and nobody else posts meanwhile.
+
+  /// `staged` others wait before it.
+  [[nodiscard]] PostResult stage(const SendRequest& request, bool signal_all, std::uint32_t staged);
+  void publish(std::uint32_t staged);
+
   // The engine only.
 
   [[nodiscard]] std::uint64_t head() const { return head_.load(std::memory_order_relaxed); }
@@ -97,6 +104,11 @@ class SendQueue {
   std::vector<std::uint8_t> inline_;  // max_inline_ for each
   std::uint32_t max_sge_;
   std::uint32_t max_inline_;
+  /// Writes it `ahead` places behind the newest, where nobody sees it yet. With the lock.
+  [[nodiscard]] PostResult write(const SendRequest& r, bool signal_all, std::uint32_t ahead);
+  /// With the lock.
+  void advance(std::uint32_t count);
+
   SpinLock posting_;
   std::uint64_t receives_ = 0;          // requests posted that take one
   std::atomic<std::uint64_t> head_{0};  // oldest that is not complete

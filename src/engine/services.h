@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/time.h"
 #include "engine/copies.h"
 #include "engine/counters.h"
 #include "engine/event.h"
@@ -28,6 +29,7 @@ struct Services {
   std::vector<Segment> segments;     // scratch of resolve(); has room for every gather list
   std::uint32_t receive_buffer = 0;  // of our sockets, in truesize; 0: not known
   Observer* observer = nullptr;      // nullptr: nobody looks
+  Instant now{};                     // of the call that is at work
 
   // Both have their room since the queues were made (see Rnic::make_room_for_queues).
   void notify(CompletionQueue& cq);

@@ -105,13 +105,37 @@ engine::PostResult traced(Trace* trace, const Queue& queue, const Request& r, Po
 
 }  // namespace
 
-engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
+namespace {
+
+/// The source port of a datagram. False: its source is no address that the queue pair sends from.
+bool add_source_port(const QueuePair& qp, engine::SendRequest& r) {
   const bool sends = qp.pair->state.load(std::memory_order_relaxed) >= engine::QpState::rts;
-  if (qp.pair->type == engine::QpType::ud && sends) {
-    packet::Flow& flow = r.destination.flow;
-    flow.source_port = qp.ports.at(flow.source);
-    if (flow.source_port == 0) return engine::PostResult::bad_request;
+  if (qp.pair->type != engine::QpType::ud || !sends) return true;
+  packet::Flow& flow = r.destination.flow;
+  flow.source_port = qp.ports.at(flow.source);
+  return flow.source_port != 0;
+}
+
+}  // namespace
+
+engine::PostResult Nic::stage_send(QueuePair& qp, engine::SendRequest r, std::uint32_t staged) {
+  if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
+  return engine::Rnic::stage_send(*qp.pair, r, staged);
+}
+
+engine::PostResult Nic::publish_sends(QueuePair& qp, std::uint32_t staged) {
+  engine::SendQueue& queue = qp.pair->sq;
+  if (Trace* trace = impl_->outputs().trace()) {
+    const Instant at = now();
+    for (std::uint64_t i = queue.tail(); i < queue.tail() + staged; ++i) {
+      trace->posted(at, *qp.pair, queue.at(i));
+    }
   }
+  return impl_->rnic.publish_sends(*qp.pair, staged);
+}
+
+engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
+  if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
   return traced(impl_->outputs().trace(), *qp.pair, r,
                 [&] { return impl_->rnic.post_send(*qp.pair, r); });
 }
@@ -133,15 +157,16 @@ void Nic::arm(CompletionQueue& cq, bool solicited_only) {
   impl_->expect_sleep();
 }
 
+std::size_t Nic::take(CompletionQueue& cq, std::span<engine::Completion> out) {
+  const std::lock_guard lock{cq.polling};
+  return cq.ring.poll(out);
+}
+
 std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
-  const auto take = [&] {
-    const std::lock_guard lock{cq.polling};
-    return cq.ring.poll(out);
-  };
-  std::size_t n = take();
+  std::size_t n = take(cq, out);
   if (n == 0) {
     impl_->progress_inline(cq.ring);
-    n = take();
+    n = take(cq, out);
   }
   if (n > 0) {
     cq.vain_polls.store(0, std::memory_order_relaxed);

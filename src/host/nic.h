@@ -31,8 +31,10 @@ namespace verbena::host {
 
 /// A completion queue and the channel that its events go to.
 struct CompletionQueue {
-  CompletionQueue(std::uint32_t entries, CompletionChannel* completions, EventSource source)
-      : ring{entries, this}, channel{completions}, events{source} {}
+  using Overrun = engine::CompletionQueue::Overrun;
+  CompletionQueue(std::uint32_t entries, CompletionChannel* completions, EventSource source,
+                  Overrun overrun = Overrun::fails)
+      : ring{entries, this, overrun}, channel{completions}, events{source} {}
 
   engine::CompletionQueue ring;
   CompletionChannel* const channel;  // may be nullptr
@@ -96,7 +98,8 @@ class Nic {
   /// EBUSY while queues are in it.
   Status close_xrcd(engine::XrcdId xrcd);
   [[nodiscard]] Result<CompletionQueue*> create_cq(std::uint32_t entries,
-                                                   CompletionChannel* channel, EventSource events);
+                                                   CompletionChannel* channel, EventSource events,
+                                                   CompletionQueue::Overrun overrun = {});
   /// EINVAL when more completions wait than would fit.
   Status resize_cq(CompletionQueue& cq, std::uint32_t entries);
   /// Where to listen for completions of `cq` no longer, and how many of its events a program has
@@ -157,8 +160,15 @@ class Nic {
   [[nodiscard]] engine::PostResult post_receive(QueuePair& qp, const engine::ReceiveRequest& r);
   [[nodiscard]] engine::PostResult post_receive(SharedReceiveQueue& srq,
                                                 const engine::ReceiveRequest& r);
+  /// A list of which all or none are posted. One caller at a time, and nobody posts to the queue
+  /// pair meanwhile. `staged` others wait before it.
+  [[nodiscard]] static engine::PostResult stage_send(QueuePair& qp, engine::SendRequest r,
+                                                     std::uint32_t staged);
+  [[nodiscard]] engine::PostResult publish_sends(QueuePair& qp, std::uint32_t staged);
   /// After a list of post_send(): sends at once if the engine is free, else whoever has it will.
   void kick();
+  /// What is there already.
+  [[nodiscard]] static std::size_t take(CompletionQueue& cq, std::span<engine::Completion> out);
   /// Makes progress when there is nothing to take.
   [[nodiscard]] std::size_t poll(CompletionQueue& cq, std::span<engine::Completion> out);
   /// The program is about to sleep: one event at the next completion (or solicited one).

@@ -90,9 +90,9 @@ Status Nic::resize_cq(CompletionQueue& cq, std::uint32_t entries) {
 }
 
 Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel* channel,
-                                        EventSource events) {
+                                        EventSource events, CompletionQueue::Overrun overrun) {
   if (auto legal = check_entries(entries); !legal) return legal.error();
-  return new CompletionQueue{entries, channel, events};
+  return new CompletionQueue{entries, channel, events, overrun};
 }
 
 Nic::Unacknowledged Nic::silence(CompletionQueue& cq) {

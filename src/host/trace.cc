@@ -83,12 +83,27 @@ void Trace::add(std::string_view line) {
   buffer_.append(line).append("\n");
 }
 
-void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::SendRequest& r) {
-  add(fmt::format(
+namespace {
+
+/// `r` is the request as it was posted or as it lies in the queue.
+template <typename Request>
+std::string line_of_send(Instant at, const engine::QueuePair& qp, const Request& r,
+                         std::uint64_t bytes) {
+  return fmt::format(
       R"({{"t":{},"event":"post_send","qp":{},"wr_id":{},"op":"{}","bytes":{},"signaled":{},)"
       R"("inline":{},"fence":{},"solicited":{}}})",
-      nanoseconds(at), qp.qpn.value(), r.wr_id, name_in(kSendKinds, r.kind), bytes_of(r.sges),
-      r.signaled || qp.signal_all, r.inlined, r.fence, r.solicited));
+      nanoseconds(at), qp.qpn.value(), r.wr_id, name_in(kSendKinds, r.kind), bytes,
+      r.signaled || qp.signal_all, r.inlined, r.fence, r.solicited);
+}
+
+}  // namespace
+
+void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::SendRequest& r) {
+  add(line_of_send(at, qp, r, bytes_of(r.sges)));
+}
+
+void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::SendWqe& wqe) {
+  add(line_of_send(at, qp, wqe.request, wqe.length));
 }
 
 void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::ReceiveRequest& r) {

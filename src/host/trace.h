@@ -23,6 +23,7 @@ class Trace final : public engine::Observer {
 
   // By the program, at the instant `at`.
   void posted(Instant at, const engine::QueuePair& qp, const engine::SendRequest& r);
+  void posted(Instant at, const engine::QueuePair& qp, const engine::SendWqe& wqe);
   void posted(Instant at, const engine::QueuePair& qp, const engine::ReceiveRequest& r);
   void posted(Instant at, const engine::SharedReceiveQueue& srq, const engine::ReceiveRequest& r);
 

@@ -71,7 +71,7 @@ static void test_create_qp(struct ibv_pd* pd, struct ibv_cq* cq) {
       .qp_type = IBV_QPT_RC,
       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
       .pd = pd,
-      .send_ops_flags = IBV_QP_EX_WITH_SEND,
+      .send_ops_flags = IBV_QP_EX_WITH_TSO,
   };
   CHECK_NULL(EOPNOTSUPP, ibv_create_qp_ex(pd->context, &extended));
 }
