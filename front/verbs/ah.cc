@@ -1,10 +1,12 @@
 #include "front/verbs/ah.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <string_view>
 
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
@@ -19,9 +21,14 @@ namespace verbena::front {
 
 namespace {
 
-/// Without a GRH a LID says where to: ours (RoCE ports have LID 0) means this very port. rsocket
-/// asks for that.
-bool is_own_lid(const ibv_ah_attr& attr) { return attr.is_global == 0 && attr.dlid == 0; }
+/// Whether librdmacm asks for a way to this very port: by its LID, without a GRH. Its datagram
+/// sockets do so on every device. To programs such an address is none: RoCE has no LIDs.
+bool is_own_lid(const ibv_ah_attr& attr, const void* caller) {
+  if (attr.is_global != 0 || attr.dlid != 0) return false;
+  Dl_info library{};
+  return dladdr(caller, &library) != 0 && library.dli_fname != nullptr &&
+         std::string_view{library.dli_fname}.find("/librdmacm.so") != std::string_view::npos;
+}
 
 engine::AddressVector path_to_self(const host::Device& device) {
   engine::AddressVector path;
@@ -36,14 +43,14 @@ engine::AddressVector path_to_self(const host::Device& device) {
   return path;
 }
 
-Result<ibv_ah*> create(ibv_pd* ibpd, const ibv_ah_attr& attr) {
+Result<ibv_ah*> create(ibv_pd* ibpd, const ibv_ah_attr& attr, const void* caller = nullptr) {
   Pd& pd = pd_of(ibpd);
   if (!is_live(pd.nic)) return inherited("the protection domain");
   Context& context = context_of(ibpd->context);
   if (const Status s = check_port(context, attr.port_num); !s) return s.error();
   const host::Device device = context.now();
   const Result<packet::Flow> flow =
-      pd.nic->resolve(device, is_own_lid(attr) ? path_to_self(device) : path_from_c(attr));
+      pd.nic->resolve(device, is_own_lid(attr, caller) ? path_to_self(device) : path_from_c(attr));
   if (!flow) return flow.error();
   auto ah = std::make_unique<Ah>();
   ah->context = ibpd->context;
@@ -115,7 +122,8 @@ using namespace verbena::front;
 
 VERBENA_EXPORT ibv_ah* ibv_create_ah(ibv_pd* pd, ibv_ah_attr* attr) {
   if (!is_ours(pd)) return real::call<"ibv_create_ah", "IBVERBS_1.1">(ibv_create_ah, pd, attr);
-  return guarded("ibv_create_ah", [&] { return create(pd, *attr); });
+  const void* const caller = __builtin_return_address(0);
+  return guarded("ibv_create_ah", [&] { return create(pd, *attr, caller); });
 }
 
 VERBENA_EXPORT int ibv_init_ah_from_wc(ibv_context* context, std::uint8_t port, ibv_wc* wc,

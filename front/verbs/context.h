@@ -3,10 +3,13 @@
 // An open device: the ibv_context that programs hold, built on the public ABI alone.
 
 #include <infiniband/verbs.h>
+#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include "base/result.h"
 #include "host/device.h"
@@ -17,6 +20,8 @@ namespace verbena::front {
 
 struct Pd;
 struct Mr;
+struct Dm;
+struct Td;
 struct Mw;
 struct Ah;
 struct Xrcd;
@@ -35,17 +40,33 @@ struct Objects {
   std::unordered_set<Mr*> mrs;
   std::unordered_set<Ah*> ahs;
   std::unordered_set<Xrcd*> xrcds;
+  std::unordered_set<Dm*> dms;
   std::unordered_set<Pd*> pds;
+  std::unordered_set<Td*> tds;
 };
+
+/// What a context's cmd_fd is open on: an empty file without a name, which only tells contexts that
+/// share objects (ibv_import_device) from those that don't.
+struct ContextFile {
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  friend bool operator==(const ContextFile&, const ContextFile&) = default;
+};
+
+/// The name of such files, as /proc/self/fd shows it.
+inline constexpr const char* kContextFile = "verbena-context";
 
 struct Context : verbs_context {
   host::Nic* const nic;       // that tells of the port
   const host::Device device;  // as it was when opened: its name and GUID are for life
   const std::unique_ptr<host::EventChannel> events;
+  const ContextFile file;
   Objects objects;
 
+  /// Takes `fd`, which is open on `on_file`.
   Context(host::Nic& on, ibv_device* of, host::Device info,
-          std::unique_ptr<host::EventChannel> async);
+          std::unique_ptr<host::EventChannel> async, int fd, ContextFile on_file);
   ~Context();
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
@@ -53,6 +74,23 @@ struct Context : verbs_context {
   /// The device as it is now; down and without addresses once its interface is gone.
   [[nodiscard]] host::Device now() const;
 };
+
+/// All that are open, the oldest first. Under lock_lists().
+[[nodiscard]] std::vector<Context*>& open_contexts();
+/// What `f` finds in the first context on that file that has it. nullptr: none has. `f` takes a
+/// context and returns a pointer. Under lock_lists().
+template <typename F>
+auto find_in_contexts(const ContextFile& file, F f) -> decltype(f(std::declval<Context&>())) {
+  for (Context* context : open_contexts()) {
+    if (context->file != file) continue;
+    if (auto* found = f(*context)) return found;
+  }
+  return nullptr;
+}
+
+/// Opens a context as ibv_open_device() does. Takes `fd`.
+[[nodiscard]] Result<ibv_context*> open_context(ibv_device* device, host::Device info, int fd,
+                                                ContextFile file);
 
 /// Fills the table of functions that inlined verbs go through.
 void set_operations(verbs_context& context);

@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
+#include "front/verbs/dm.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/listed.h"
@@ -19,18 +22,14 @@ namespace {
 
 constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED;
-constexpr unsigned kNotYet = IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB;
+                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
+/// Hints: how far apart pages are, and in which order writes may become visible. All is well either
+/// way.
+constexpr unsigned kHints = IBV_ACCESS_HUGETLB | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
 constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 Status check_access(unsigned access) {
-  if (const unsigned bits = access & kNotYet; bits != 0) {
-    return Error{EOPNOTSUPP, fmt::format("access {:#x}: {:#x} (on-demand paging, huge pages) is "
-                                         "not supported yet",
-                                         access, bits)};
-  }
-  if (const unsigned bits = access & ~(kSupported | unsigned{IBV_ACCESS_OPTIONAL_RANGE});
-      bits != 0) {
+  if (const unsigned bits = access & ~(kSupported | kHints); bits != 0) {
     return Error{EINVAL, fmt::format("access {:#x}: {:#x} is unknown", access, bits)};
   }
   if ((access & kWrites) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
@@ -45,6 +44,11 @@ Status check_access(unsigned access) {
 Status check(const void* address, std::size_t length, std::uint64_t iova, unsigned access) {
   if (Status s = check_access(access); !s) return s;
   if (length == 0) return Error{EINVAL, "length 0"};
+  if (address == nullptr && length == SIZE_MAX && (access & IBV_ACCESS_ON_DEMAND) == 0) {
+    return Error{EINVAL,
+                 "the whole address space (addr NULL, length SIZE_MAX) can be registered "
+                 "with IBV_ACCESS_ON_DEMAND only"};
+  }
   constexpr std::uint64_t kPageOffset = 0xfff;
   if (((reinterpret_cast<std::uintptr_t>(address) ^ iova) & kPageOffset) != 0) {
     return Error{EINVAL, fmt::format("address {} and iova {:#x} differ in their offset in a page",
@@ -53,28 +57,16 @@ Status check(const void* address, std::size_t length, std::uint64_t iova, unsign
   return Ok{};
 }
 
-Result<ibv_mr*> register_memory(ibv_pd* ibpd, void* address, std::size_t length, std::uint64_t iova,
+Result<ibv_mr*> register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                 unsigned access) {
-  const Pd& pd = pd_of(ibpd);
-  if (!is_live(pd.nic)) return inherited("the protection domain");
   if (const Status s = check(address, length, iova, access); !s) return s.error();
-  auto mr = std::make_unique<Mr>();
-  Listed listed{context_of(ibpd->context).objects.mrs, mr.get()};
   const engine::Segment memory{reinterpret_cast<std::uintptr_t>(address), length};
-  const Result<engine::MemoryRegion> region =
-      pd.nic->register_memory(pd.id, memory, iova, access & kSupported);
-  if (!region) return region.error();
-  mr->context = ibpd->context;
-  mr->pd = ibpd;
-  mr->addr = address;
-  mr->length = length;
-  mr->handle = region->key.value();
-  mr->lkey = region->key.value();
-  mr->rkey = region->key.value();
-  mr->nic = pd.nic;
-  mr->key = region->key;
-  listed.keep();
-  return mr.release();
+  const Result<Mr*> mr = make_mr(pd, [&](host::Nic& nic, engine::PdId id) {
+    return nic.register_memory(id, memory, iova, access & kSupported);
+  });
+  if (!mr) return mr.error();
+  (*mr)->addr = address;
+  return *mr;
 }
 
 /// What a failed change leaves behind, as the return values of ibv_rereg_mr() tell it. The
@@ -122,16 +114,80 @@ Rereg reregister(Mr& mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
 
 }  // namespace
 
+Result<Mr*> make_mr(ibv_pd* ibpd, const MakeRegion& make) {
+  const Pd& pd = pd_of(ibpd);
+  if (!is_live(pd.nic)) return inherited("the protection domain");
+  auto mr = std::make_unique<Mr>();
+  Listed listed{context_of(ibpd->context).objects.mrs, mr.get()};
+  const Result<engine::MemoryRegion> region = make(*pd.nic, pd.id);
+  if (!region) return region.error();
+  mr->context = ibpd->context;
+  mr->pd = ibpd;
+  mr->length = region->length;
+  mr->handle = region->key.value();
+  mr->lkey = region->key.value();
+  mr->rkey = region->key.value();
+  mr->nic = pd.nic;
+  mr->key = region->key;
+  listed.keep();
+  return mr.release();
+}
+
+ibv_mr* alloc_null_mr(ibv_pd* pd) {
+  return guarded("ibv_alloc_null_mr", [&]() -> Result<ibv_mr*> {
+    const Result<Mr*> mr =
+        make_mr(pd, [](host::Nic& nic, engine::PdId id) { return nic.register_null(id); });
+    if (!mr) return mr.error();
+    return *mr;
+  });
+}
+
+Status check_dm_access(unsigned access) {
+  if ((access & IBV_ACCESS_ZERO_BASED) == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: device memory is registered zero based, and "
+                                     "not on demand",
+                                     access)};
+  }
+  return check_access(access);
+}
+
+int advise_mr(ibv_pd* ibpd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
+              std::uint32_t count) {
+  return guarded_status("ibv_advise_mr", [&]() -> Status {
+    if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+      return Error{EOPNOTSUPP, fmt::format("advice {} is unknown", int{advice})};
+    }
+    if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) {
+      return Error{EINVAL, fmt::format("flags {:#x}, {} ranges", flags, count)};
+    }
+    const Pd& pd = pd_of(ibpd);
+    if (!is_live(pd.nic)) return inherited("the protection domain");
+    // What is present already is all that NO_FAULT asks for.
+    if (advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return Ok{};
+    for (const ibv_sge& range : std::span{list, count}) {
+      Status done = pd.nic->prefetch(pd.id, {range.addr, range.length, Key{range.lkey}},
+                                     advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE);
+      if (!done) return done;
+    }
+    return Ok{};
+  });
+}
+
 Status destroy(Mr* mr) {
   if (is_live(mr->nic)) {
     if (Status s = mr->nic->deregister_memory(mr->key); !s) return s;
   }
+  if (mr->dm != nullptr) --mr->dm->regions;
+  forget(mr);
+  return Ok{};
+}
+
+void forget(Mr* mr) {
   {
     const auto lock = lock_lists();
     context_of(mr->context).objects.mrs.erase(mr);
   }
   delete mr;
-  return Ok{};
 }
 
 }  // namespace verbena::front

@@ -2,16 +2,33 @@
 
 #include <infiniband/verbs.h>
 
+#include <functional>
+
 #include "base/result.h"
 #include "host/nic.h"
 
 namespace verbena::front {
 
+struct DeviceMemory;
+
 struct Mr : ibv_mr {
   host::Nic* nic = nullptr;
   Key key;
+  DeviceMemory* dm = nullptr;  // that it is a registration of
 };
 
+/// A registration that `make` does; `addr` is NULL.
+using MakeRegion = std::function<Result<engine::MemoryRegion>(host::Nic& nic, engine::PdId pd)>;
+[[nodiscard]] Result<Mr*> make_mr(ibv_pd* pd, const MakeRegion& make);
+
+ibv_mr* alloc_null_mr(ibv_pd* pd);
+int advise_mr(ibv_pd* pd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
+              std::uint32_t count);
+/// EINVAL for rights that device memory can't be registered with.
+Status check_dm_access(unsigned access);
+
 Status destroy(Mr* mr);
+/// Forgets it, and leaves the registration alone.
+void forget(Mr* mr);
 
 }  // namespace verbena::front

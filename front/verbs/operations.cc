@@ -9,7 +9,10 @@
 #include "front/verbs/context.h"
 #include "front/verbs/cq.h"
 #include "front/verbs/data_path.h"
+#include "front/verbs/dm.h"
+#include "front/verbs/mr.h"
 #include "front/verbs/mw.h"
+#include "front/verbs/parent_domain.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/query.h"
 #include "front/verbs/srq.h"
@@ -69,6 +72,15 @@ void set_operations(verbs_context& context) {
   // Whatever stays NULL in the extended part is EOPNOTSUPP to the program.
   context.query_port = query_port;
   context.query_device_ex = query_device_ex;
+  context.query_rt_values = query_rt_values;
+  context.advise_mr = advise_mr;
+  context.alloc_null_mr = alloc_null_mr;
+  context.alloc_dm = alloc_dm;
+  context.free_dm = free_dm;
+  context.reg_dm_mr = reg_dm_mr;
+  context.alloc_td = alloc_td;
+  context.dealloc_td = dealloc_td;
+  context.alloc_parent_domain = alloc_parent_domain;
   context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = create_qp_ex;
   context.create_srq_ex = create_srq_ex;

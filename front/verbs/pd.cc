@@ -10,6 +10,7 @@
 #include "front/verbs/guarded.h"
 #include "front/verbs/listed.h"
 #include "front/verbs/nic.h"
+#include "front/verbs/parent_domain.h"
 
 namespace verbena::front {
 
@@ -19,16 +20,35 @@ Status destroy(Pd* pd) {
     if (pd->address_handles > 0) {
       return Error{EBUSY, fmt::format("{} address handles are still in it", pd->address_handles)};
     }
+    if (pd->parents > 0) {
+      return Error{EBUSY, fmt::format("{} parent domains still stand for it", pd->parents)};
+    }
   }
+  if (pd->below != nullptr) return destroy_parent(pd);
   if (is_live(pd->nic)) {
     if (Status s = pd->nic->dealloc_pd(pd->id); !s) return s;
   }
+  forget(pd);
+  return Ok{};
+}
+
+void forget(Pd* pd) {
   {
     const auto lock = lock_lists();
     context_of(pd->context).objects.pds.erase(pd);
   }
   delete pd;
-  return Ok{};
+}
+
+Result<Pd*> alias(ibv_context* context, const Pd& of) {
+  auto pd = std::make_unique<Pd>();
+  pd->context = context;
+  pd->handle = of.handle;
+  pd->nic = of.nic;
+  pd->id = of.id;
+  const auto lock = lock_lists();
+  context_of(context).objects.pds.insert(pd.get());
+  return pd.release();
 }
 
 }  // namespace verbena::front

@@ -6,10 +6,12 @@
 
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
+#include "front/verbs/dm.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/identity.h"
 #include "front/verbs/query.h"
+#include "host/clock.h"
 #include "host/nic.h"
 
 namespace verbena::front {
@@ -58,7 +60,21 @@ ibv_device_attr attributes_of(const host::Device& device) {
   return a;
 }
 
+constexpr std::uint32_t kUnreliableOdp =
+    IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
+constexpr std::uint32_t kReliableOdp =
+    kUnreliableOdp | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+
 }  // namespace
+
+int query_rt_values(ibv_context*, ibv_values_ex* values) {
+  if ((values->comp_mask & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0) return EOPNOTSUPP;
+  values->raw_clock = {};
+  if (values->comp_mask != 0) {
+    values->raw_clock.tv_nsec = host::now().time_since_epoch().count();
+  }
+  return 0;
+}
 
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
                     ibv_device_attr_ex* attr, std::size_t length) {
@@ -66,6 +82,16 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   ibv_device_attr_ex all{};
   if (length < sizeof all.orig_attr) return EINVAL;
   all.orig_attr = attributes_of(context_of(context).device);
+  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  // Nothing is pinned: every copy asks the kernel for the page.
+  all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+  all.odp_caps.per_transport_caps = {.rc_odp_caps = kReliableOdp,
+                                     .uc_odp_caps = kUnreliableOdp | IBV_ODP_SUPPORT_WRITE,
+                                     .ud_odp_caps = kUnreliableOdp};
+  all.xrc_odp_caps = kReliableOdp;
+  all.completion_timestamp_mask = ~std::uint64_t{0};
+  all.hca_core_clock = 1'000'000;  // kHz: nanoseconds
+  all.max_dm_size = kMaxDeviceMemory;
   all.phys_port_cnt_ex = 1;
   std::memset(attr, 0, length);
   std::memcpy(attr, &all, std::min(length, sizeof all));

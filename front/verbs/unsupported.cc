@@ -20,12 +20,6 @@ int unsupported(const char* call) {
   return report(call, Error{EOPNOTSUPP, "not supported by this device yet"});
 }
 
-/// For verbs that give an object.
-std::nullptr_t no_object(const char* call) {
-  unsupported(call);
-  return nullptr;
-}
-
 }  // namespace
 
 VERBENA_EXPORT int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attr,
@@ -68,21 +62,4 @@ VERBENA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::
   }
   return real::call<"ibv_reg_dmabuf_mr", "IBVERBS_1.12">(ibv_reg_dmabuf_mr, pd, offset, length,
                                                          iova, fd, access);
-}
-
-// Objects of other processes.
-
-VERBENA_EXPORT ibv_pd* ibv_import_pd(ibv_context* context, std::uint32_t handle) {
-  if (is_ours(context)) return no_object("ibv_import_pd");
-  return real::call<"ibv_import_pd", "IBVERBS_1.10">(ibv_import_pd, context, handle);
-}
-
-VERBENA_EXPORT ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle) {
-  if (is_ours(pd)) return no_object("ibv_import_mr");
-  return real::call<"ibv_import_mr", "IBVERBS_1.10">(ibv_import_mr, pd, handle);
-}
-
-VERBENA_EXPORT ibv_dm* ibv_import_dm(ibv_context* context, std::uint32_t handle) {
-  if (is_ours(context)) return no_object("ibv_import_dm");
-  return real::call<"ibv_import_dm", "IBVERBS_1.13">(ibv_import_dm, context, handle);
 }

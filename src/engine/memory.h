@@ -19,12 +19,16 @@ struct Access {
   static constexpr unsigned kRemoteAtomic = 1u << 3;
   static constexpr unsigned kBindWindow = 1u << 4;
   static constexpr unsigned kZeroBased = 1u << 5;
+  static constexpr unsigned kOnDemand = 1u << 6;  // its memory may come and go
   static constexpr unsigned kFlushGlobal = 1u << 8;
   static constexpr unsigned kFlushPersistent = 1u << 9;
 };
 
 /// A run of bytes in the program's memory, as the program addresses it.
 struct Segment {
+  /// As an address: memory that reads as zeros and keeps nothing. No program can map it.
+  static constexpr std::uint64_t kNull = ~std::uint64_t{0};
+
   std::uint64_t address = 0;
   std::uint64_t length = 0;
 };
@@ -113,7 +117,7 @@ struct MemoryRegion {
     return at >= iova && at - iova <= length && size <= length - (at - iova);
   }
   [[nodiscard]] constexpr std::uint64_t translate(std::uint64_t at) const {
-    return address + (at - iova);
+    return address == Segment::kNull ? address : address + (at - iova);
   }
 };
 

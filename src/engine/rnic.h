@@ -62,6 +62,8 @@ class Rnic {
   /// The caller has checked that the program may use the range so.
   [[nodiscard]] Result<MemoryRegion> register_memory(PdId pd, Segment memory, std::uint64_t iova,
                                                      unsigned access);
+  /// Local memory at every address: reads as zeros, and what is written is dropped.
+  [[nodiscard]] Result<MemoryRegion> register_null(PdId pd);
   /// EBUSY while windows are bound to it.
   Status deregister_memory(Key key);
   /// nullptr: no such region.

@@ -99,6 +99,13 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
   return no_memory();
 }
 
+Result<MemoryRegion> Rnic::register_null(PdId pd) {
+  auto region = register_memory(pd, {0, Segment::kNull}, 0, Access::kLocalWrite);
+  if (!region) return region;
+  region->address = keys_.find(region->key)->address = Segment::kNull;
+  return region;
+}
+
 const MemoryRegion* Rnic::find_region(Key key) const {
   const MemoryRegion* found = keys_.find(key);
   return found != nullptr && found->type == MemoryRegion::Type::region ? found : nullptr;

@@ -76,6 +76,11 @@ bool FrameMemory::gather(std::span<const engine::Segment> from, std::span<std::u
   if (!inside(into.data(), into.size())) return false;
   auto at = static_cast<off_t>(into.data() - bytes_.data());
   for (const engine::Segment& s : from) {
+    if (s.address == engine::Segment::kNull) {
+      std::memset(bytes_.data() + at, 0, s.length);
+      at += static_cast<off_t>(s.length);
+      continue;
+    }
     const auto n = pwrite(fd_, reinterpret_cast<const void*>(s.address), s.length, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
@@ -94,8 +99,10 @@ bool FrameMemory::scatter(std::span<const std::uint8_t> from,
   }
   auto at = static_cast<off_t>(from.data() - bytes_.data());
   for (const engine::Segment& s : into) {
-    const auto n = pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
-    if (n != static_cast<ssize_t>(s.length)) return false;
+    if (s.address != engine::Segment::kNull) {
+      const auto n = pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
+      if (n != static_cast<ssize_t>(s.length)) return false;
+    }
     at += static_cast<off_t>(s.length);
   }
   return true;

@@ -87,6 +87,11 @@ class Nic {
   [[nodiscard]] Result<engine::MemoryRegion> register_memory(engine::PdId pd,
                                                              engine::Segment memory,
                                                              std::uint64_t iova, unsigned access);
+  [[nodiscard]] Result<engine::MemoryRegion> register_null(engine::PdId pd);
+  /// Has pages of an on-demand region present, as a hint or (`write`) for writing. ENOENT: no such
+  /// region; EINVAL: not one on demand, or beyond it; EPERM: of another domain, or it can't be
+  /// written; EFAULT: the program has no such memory.
+  Status prefetch(engine::PdId pd, const engine::Sge& range, bool write);
   Status deregister_memory(Key key);
   /// What is not named stays; so does the key.
   [[nodiscard]] Result<engine::MemoryRegion> reregister_memory(

@@ -27,12 +27,45 @@ Status Nic::dealloc_pd(engine::PdId pd) {
   return impl_->locked([&] { return impl_->rnic.dealloc_pd(pd); });
 }
 
+namespace {
+
+/// What a region on demand lies on may come later.
+Status prepare_region(engine::Segment memory, unsigned access) {
+  if ((access & engine::Access::kOnDemand) != 0 || memory.length == 0) return Ok{};
+  return prepare_memory(memory, (access & engine::Access::kLocalWrite) != 0);
+}
+
+}  // namespace
+
 Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,
                                                   std::uint64_t iova, unsigned access) {
-  if (auto ready = prepare_memory(memory, (access & engine::Access::kLocalWrite) != 0); !ready) {
-    return ready.error();
-  }
+  if (auto ready = prepare_region(memory, access); !ready) return ready.error();
   return impl_->locked([&] { return impl_->rnic.register_memory(pd, memory, iova, access); });
+}
+
+Result<engine::MemoryRegion> Nic::register_null(engine::PdId pd) {
+  return impl_->locked([&] { return impl_->rnic.register_null(pd); });
+}
+
+Status Nic::prefetch(engine::PdId pd, const engine::Sge& range, bool write) {
+  const auto where = impl_->locked([&]() -> Result<engine::Segment> {
+    const engine::MemoryRegion* region = impl_->rnic.find_region(range.lkey);
+    const auto refusal = [&](int code, const char* why) {
+      return Error{code, fmt::format("lkey {:#x}: {}", range.lkey.value(), why)};
+    };
+    if (region == nullptr) return refusal(ENOENT, "no such memory region");
+    if (region->pd != pd) return refusal(EPERM, "of another protection domain");
+    if ((region->access & engine::Access::kOnDemand) == 0) {
+      return refusal(EINVAL, "not registered with IBV_ACCESS_ON_DEMAND");
+    }
+    if (write && (region->access & engine::Access::kLocalWrite) == 0) {
+      return refusal(EPERM, "not registered for writing");
+    }
+    if (!region->contains(range.address, range.length)) return refusal(EINVAL, "beyond its end");
+    return engine::Segment{region->translate(range.address), range.length};
+  });
+  if (!where) return where.error();
+  return where->length == 0 ? Status{Ok{}} : prepare_memory(*where, write);
 }
 
 Status Nic::deregister_memory(Key key) {
@@ -49,8 +82,10 @@ Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engin
   });
   if (!present) return present;
   const engine::Segment range = memory.value_or(engine::Segment{present->address, present->length});
-  const bool write = (access.value_or(present->access) & engine::Access::kLocalWrite) != 0;
-  if (auto ready = prepare_memory(range, write); !ready) return ready.error();
+  if (present->address == engine::Segment::kNull) return Error{EINVAL, "it is the null region"};
+  if (auto ready = prepare_region(range, access.value_or(present->access)); !ready) {
+    return ready.error();
+  }
   return impl_->locked([&] { return impl_->rnic.reregister_memory(key, pd, memory, access); });
 }
 
