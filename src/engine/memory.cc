@@ -9,7 +9,8 @@ namespace verbena::engine {
 bool Dma::gather_parts(std::uint64_t address, const FrameParts& into) {
   const std::size_t size = into.first.size();
   for (std::size_t i = 0; i < into.count; ++i) {
-    if (!gather(std::array{Segment{address + i * size, size}}, into[i])) return false;
+    const std::uint64_t at = address == Segment::kNull ? address : address + i * size;
+    if (!gather(std::array{Segment{at, size}}, into[i])) return false;
   }
   return true;
 }

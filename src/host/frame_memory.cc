@@ -113,7 +113,9 @@ bool FrameMemory::gather_parts(std::uint64_t address, const engine::FrameParts& 
   const std::size_t size = into.first.size();
   const std::size_t gap = into.stride - size;
   std::array<iovec, kMaxPieces> pieces;
-  if (gap > kMaxGap || 2 * into.count > kMaxPieces) return Dma::gather_parts(address, into);
+  if (gap > kMaxGap || 2 * into.count > kMaxPieces || address == engine::Segment::kNull) {
+    return Dma::gather_parts(address, into);
+  }
   const std::size_t bytes = into.count * into.stride - gap;
   if (!inside(into.first.data(), bytes)) return false;
   for (std::size_t i = 0; i < into.count; ++i) {
@@ -126,6 +128,10 @@ bool FrameMemory::gather_parts(std::uint64_t address, const engine::FrameParts& 
 }
 
 bool FrameMemory::scatter_all(std::span<const engine::Placement> list) {
+  const auto is_null = [](const engine::Placement& p) {
+    return p.address == engine::Segment::kNull;
+  };
+  if (std::any_of(list.begin(), list.end(), is_null)) return Dma::scatter_all(list);
   while (!list.empty()) {
     std::array<std::uint8_t, kMaxGap> nowhere;
     std::array<iovec, kMaxPieces> pieces;

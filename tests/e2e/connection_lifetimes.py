@@ -1,21 +1,17 @@
 """Connections of rdma_cm that are many, that are cut short, and what is left of them."""
 
 import dataclasses
-import gzip
 import os
 import pathlib
 import re
 import shlex
-import shutil
 import signal
-import tempfile
 import time
 
 from cases import LO, VETHS, Case, MIB, compiled, next_tcp_port
 from connections import REFUSED, expect_in, run_client, start_server, wait_for_line
-from programs import CaseFailed, CaseSkipped, need_programs, tail
+from programs import CaseFailed, need_programs, tail
 
-PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
 def build_connections(host):
@@ -415,43 +411,6 @@ class Copy(WithServer):
         return ""
 
 
-@dataclasses.dataclass(frozen=True)
-class Pyverbs(Case):
-    """rdma-core's own tests, as Debian's python3-pyverbs brings them."""
-    module: str = ""
-    count: int = 0
-
-    def run(self, host, network):
-        suite = pathlib.Path("/usr/share/doc/rdma-core/tests")
-        if not suite.is_dir():
-            raise CaseSkipped("python3-pyverbs is not installed")
-        end = network.server
-        with tempfile.TemporaryDirectory(dir=host.logs) as folder:
-            unpack(suite, pathlib.Path(folder) / "tests")
-            os.chmod(folder, 0o755)
-            argv = ["/usr/bin/python3", "-B", self._runner(folder), folder, end.addresses[4],
-                    "--dev", end.device, "--gid", str(host.gid_index(end, 4)), "--port", "1", "-v",
-                    self.module]
-            status, output = host.run(end.namespace, argv, timeout=self.timeout)
-        passed = len(re.findall(r"\.\.\. ok$", output, re.M))
-        if status != 0 or passed != self.count:
-            raise CaseFailed(f"{passed} of {self.count} passed, exit status {status}:\n{output}")
-        return f"{passed} passed"
-
-    @staticmethod
-    def _runner(folder):
-        return shutil.copy(PROGRAMS / "pyverbs_tests.py", folder)
-
-
-def unpack(suite, folder):
-    folder.mkdir(mode=0o755)
-    for path in suite.iterdir():
-        data = path.read_bytes()
-        if path.suffix == ".gz":
-            data = gzip.decompress(data)
-        (folder / path.name.removesuffix(".gz")).write_bytes(data)
-
-
 def all_cases():
     return [
         Churn(LO, "rdma_cm/churn", timeout=240),
@@ -469,5 +428,4 @@ def all_cases():
         ManyClients(LO, "rdma_cm/many-clients"),
         Copy(LO, "rdma_cm/rcopy", quick=True),
         Copy(VETHS[0], "rdma_cm/rcopy"),
-        Pyverbs(LO, "rdma_cm/pyverbs", "test_rdmacm", 10),
     ]

@@ -1,9 +1,11 @@
 """rdma-core's own tests of pyverbs, told which address the device has.
 
-  python3 pyverbs_tests.py FOLDER ADDRESS --dev vb_lo --gid N --port 1 -v MODULE
+  python3 pyverbs_tests.py FOLDER ADDRESS --dev vb_lo --gid N --port 1 -v MODULE...
 
 FOLDER holds their package, `tests`. It learns the address from device/net/ in sysfs, which has
-no folder of ours.
+no folder of ours. After their own report come lines that are easy to read:
+  RAN count
+  SKIPPED test: reason
 """
 
 import sys
@@ -24,4 +26,8 @@ def get_ip_mac(self, dev, port, idx):
 
 tests.base.RDMATestCase._get_ip_mac = get_ip_mac
 parser.parse_args()
-unittest.main(module=tests)
+result = unittest.main(module=tests, exit=False).result
+print(f"RAN {result.testsRun}")
+for test, reason in result.skipped:
+    print(f"SKIPPED {test.id()}: {reason}")
+sys.exit(0 if result.wasSuccessful() else 1)
