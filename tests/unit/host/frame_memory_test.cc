@@ -131,6 +131,19 @@ TEST_F(Scattered, FromOutsideTheFrames) {
   EXPECT_EQ(target[22], 7);
 }
 
+TEST_F(Scattered, IntoMemoryThatKeepsNothing) {
+  const engine::Placement null{memory->bytes().subspan(20, 300), engine::Segment::kNull};
+  ASSERT_TRUE(memory->scatter_all(std::array{to(0, 0, 10), null, to(10, 400, 10)}));
+  expect(0, 0, 10);
+  expect(10, 400, 10);
+}
+
+TEST_F(Scattered, FromMemoryThatIsAllZeros) {
+  const auto first = memory->bytes().first(100);
+  ASSERT_TRUE(memory->gather_parts(engine::Segment::kNull, {first, 116, 3}));
+  for (const std::size_t at : {0, 99, 116, 331}) EXPECT_EQ(memory->bytes()[at], 0) << at;
+}
+
 TEST_F(Scattered, MemoryThatIsGoneIsRefused) {
   const HalfGone half;
   const engine::Placement gone{memory->bytes().subspan(300, 10), address_of(half.end() - 5)};
