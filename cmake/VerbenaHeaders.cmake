@@ -1,7 +1,20 @@
 # verbena_check_headers(FOLDER…)
 #
-# The target verbena_headers compiles every header of these folders by itself (syntax only),
-# so that a header that leans on its includer's includes is found. ctest runs it.
+# Every header of these folders compiles alone, so that one that leans on its includer's includes is
+# found. Where NAME.cc includes NAME.h before anything else, the build itself shows it; the target
+# verbena_headers compiles the others by themselves (syntax only). ctest runs it.
+
+# What the source file beside this header includes first; empty: there is none.
+function(verbena_first_include header result)
+  string(REGEX REPLACE "\\.h(pp)?$" ".cc" source "${CMAKE_SOURCE_DIR}/${header}")
+  set(first "")
+  if(EXISTS "${source}")
+    file(STRINGS "${source}" line LIMIT_COUNT 1 REGEX "^#include")
+    string(REGEX REPLACE "^#include \"(.*)\"$" "\\1" first "${line}")
+  endif()
+  set(${result} "${first}" PARENT_SCOPE)
+endfunction()
+
 function(verbena_check_headers)
   set(headers "")
   foreach(folder IN LISTS ARGN)
@@ -12,6 +25,11 @@ function(verbena_check_headers)
 
   set(stamps "")
   foreach(header IN LISTS headers)
+    verbena_first_include("${header}" first)
+    string(FIND "/${header}" "/${first}" at REVERSE)
+    if(first AND NOT at EQUAL -1)
+      continue()
+    endif()
     set(stamp "${CMAKE_BINARY_DIR}/headers/${header}.ok")
     get_filename_component(folder "${stamp}" DIRECTORY)
     file(MAKE_DIRECTORY "${folder}")
