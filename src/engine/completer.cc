@@ -152,6 +152,9 @@ void wait_for_receiver(Services& services, QueuePair& qp, std::uint8_t timer, In
     }
     --c.rnr_retries_left;
   }
+  // It answers. What rxe says behind each RNR NAK may come when we have sent again, and must not
+  // use up the retries of a request that waits for its receive, however long.
+  c.retries_left = qp.attributes.retry_count;
   if (services.observer != nullptr) services.observer->retried(qp, RetryCause::rnr_nak, c.unacked);
   c.round_trip.went_back();
   restart(qp);
@@ -164,8 +167,8 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
   switch (code) {
     case NakCode::psn_sequence_error:
       ++qp.counters.rcvd_seq_err;
-      // rxe sends one for what followed a request that it answered with an RNR NAK. We know already:
-      // it says nothing of losses, and must not use up a retry each time that we wait.
+      // rxe sends one for what followed a request that it answered with an RNR NAK. We know
+      // already, and were told to wait.
       if (now < qp.requester.wait_until) return;
       qp.completer.window.lost(qp.requester.end);
       retry(services, qp, RetryCause::sequence_nak, now);

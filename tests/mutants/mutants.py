@@ -329,8 +329,8 @@ MUTANTS = [
      ""),
     # RcTimers.RetriesBeginAnewWhenThePeerAnswers
     ("retries-not-renewed", COMPLETER,
-     "c.retries_left = qp.attributes.retry_count;",
-     ""),
+     "c.retries_left = qp.attributes.retry_count; c.rnr_retries_left",
+     "c.rnr_retries_left"),
     # RcTimers.IdleQueuePairNeverTimesOut
     ("timer-not-stopped-at-completion", COMPLETER,
      "anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);",
@@ -778,6 +778,10 @@ MUTANTS = [
     ("sequence-nak-behind-an-rnr-nak-counts", COMPLETER,
      "if (now < qp.requester.wait_until) return;",
      ""),
+    # RcCredits.LateSequenceNakBehindAnRnrNakUsesUpNoRetryEither
+    ("late-sequence-nak-behind-an-rnr-nak-counts", COMPLETER,
+     "c.retries_left = qp.attributes.retry_count; if (services",
+     "if (services"),
     # UnheardTest.OneWordChangesNothingButTheNextRepetition
     ("cm-one-word-of-icmp-is-enough", CM_UNHEARD,
      "if (times_ >= kLeast && now - since_ >= kPatience) return std::nullopt;",

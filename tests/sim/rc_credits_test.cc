@@ -185,8 +185,8 @@ TEST_F(RcCredits, MessageThatAskedInVainAsksAgainWhenItsTimeHasCome) {
   EXPECT_EQ(sent[0].psn, probe[0].psn);
 }
 
-/// As the kernel's rxe: of a burst that finds no receive, the first gets an RNR NAK and the next one
-/// a sequence NAK. The second one is no news, and no retry, however long the receiver takes.
+/// As the kernel's rxe: of a burst that finds no receive, the first gets an RNR NAK and the next
+/// one a sequence NAK. The second one is no news, and no retry, however long the receiver takes.
 TEST_F(RcCredits, SequenceNakBehindAnRnrNakUsesUpNoRetry) {
   begin_with(Syndrome::kNoCredits);
   for (int i = 0; i < 4; ++i) post(SendKind::send, 8);
@@ -202,6 +202,38 @@ TEST_F(RcCredits, SequenceNakBehindAnRnrNakUsesUpNoRetry) {
   EXPECT_TRUE(c.a.poll().empty()) << "no error";
   answer(got.back().psn, Syndrome::ack(Syndrome::kNoCredits));
   EXPECT_EQ(c.a.poll().size(), got.size());
+}
+
+/// The same, but the second NAK is so late that the burst has been sent again.
+TEST_F(RcCredits, LateSequenceNakBehindAnRnrNakUsesUpNoRetryEither) {
+  begin_with(Syndrome::kNoCredits);
+  for (int i = 0; i < 4; ++i) post(SendKind::send, 8);
+  auto got = flight();
+  for (int round = 0; round < 20; ++round) {
+    ASSERT_GE(got.size(), 2u) << "round " << round;
+    answer(got[0].psn, Syndrome::rnr_nak(1));  // 10 µs
+    (void)world.run_until([] { return false; }, 20us);
+    answer(got[0].psn, Syndrome::nak(packet::NakCode::psn_sequence_error));
+    sent.clear();
+    got = flight();
+  }
+  EXPECT_TRUE(c.a.poll().empty()) << "no error";
+}
+
+/// But who only says that something is missing, and never "not ready", is asked so often and no
+/// more.
+TEST_F(RcCredits, SequenceNaksAloneUseUpTheRetries) {
+  begin_with(Syndrome::kNoCredits);
+  for (int i = 0; i < 4; ++i) post(SendKind::send, 8);
+  const auto got = flight();
+  ASSERT_GE(got.size(), 2u);
+  for (int round = 0; round < 20; ++round) {
+    answer(got[0].psn, Syndrome::nak(packet::NakCode::psn_sequence_error));
+    static_cast<void>(flight());
+  }
+  const auto done = c.a.poll();
+  ASSERT_FALSE(done.empty());
+  EXPECT_EQ(done[0].status, CompletionStatus::retry_exceeded);
 }
 
 TEST_F(RcCredits, AreForgottenWithTheConnection) {
