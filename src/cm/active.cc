@@ -191,8 +191,9 @@ void request_undelivered(Core& core, Connection& c, const IncomingMad& mad, int 
     ++core.counters.drop_undelivered;
     return;
   }
-  if (const auto soon = c.pending.unheard.again(now))
+  if (const auto soon = c.pending.unheard.again(now)) {
     return core.table.set_deadline(c, now + *soon);
+  }
   ++core.counters.unheard;
   core.tell(c, {.kind = EventKind::unreachable, .status = -code});
   core.remove(c);

@@ -110,7 +110,8 @@ Status Nic::Impl::open_for_listeners(const std::vector<Device>& devices) {
   return any ? Ok{} : last;
 }
 
-void Nic::Impl::follow_devices() {
+/// Without memory, the next round tries again.
+void Nic::Impl::follow_devices() try {
   devices_changed_.store(false);
   if (everywhere_.empty()) return;
   const auto devices = monitor->devices();
@@ -120,6 +121,9 @@ void Nic::Impl::follow_devices() {
                                      [&](const Device& d) { return d.name == qp->device; });
     if (device != devices.end()) (void)open_datagrams(*device, *qp);
   }
+} catch (const std::bad_alloc&) {
+  devices_changed_.store(true);
+  throw;
 }
 
 Status Nic::Impl::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
