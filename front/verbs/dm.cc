@@ -75,7 +75,7 @@ Result<ibv_mr*> register_dm(ibv_pd* pd, ibv_dm* ibdm, std::uint64_t offset, std:
     return nic.register_memory(id, range, 0, access & kRights);
   });
   if (!mr) return mr.error();
-  (*mr)->dm = &memory;
+  (*mr)->dm = dm_of(ibdm).memory;
   ++memory.regions;
   return *mr;
 }

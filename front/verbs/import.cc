@@ -75,7 +75,6 @@ Result<ibv_mr*> import(ibv_pd* pd, std::uint32_t handle) {
   mr->context = pd->context;
   mr->pd = pd;
   mr->addr = nullptr;  // as with the kernel's devices
-  mr->dm = nullptr;
   context.objects.mrs.insert(mr.get());
   return mr.release();
 }

@@ -177,7 +177,7 @@ Status destroy(Mr* mr) {
   if (is_live(mr->nic)) {
     if (Status s = mr->nic->deregister_memory(mr->key); !s) return s;
   }
-  if (mr->dm != nullptr) --mr->dm->regions;
+  if (mr->dm) --mr->dm->regions;
   forget(mr);
   return Ok{};
 }

@@ -3,6 +3,7 @@
 #include <infiniband/verbs.h>
 
 #include <functional>
+#include <memory>
 
 #include "base/result.h"
 #include "host/nic.h"
@@ -14,7 +15,7 @@ struct DeviceMemory;
 struct Mr : ibv_mr {
   host::Nic* nic = nullptr;
   Key key;
-  DeviceMemory* dm = nullptr;  // that it is a registration of
+  std::shared_ptr<DeviceMemory> dm;  // that it is a registration of
 };
 
 /// A registration that `make` does; `addr` is NULL.
