@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <memory>
 
 #include "front/preload/real.h"
@@ -48,6 +49,20 @@ Result<Cq*> create_cq(ibv_context* context, const CqInit& init) {
   const auto lock = lock_lists();
   if (init.channel != nullptr) ++init.channel->refcnt;
   return cq.release();
+}
+
+int modify_cq(ibv_cq* ibcq, ibv_modify_cq_attr* attr) {
+  return guarded_status("ibv_modify_cq", [&]() -> Status {
+    const Cq& cq = cq_of(ibcq);
+    if (!is_live(cq.nic)) return inherited("the completion queue");
+    if (attr->attr_mask != IBV_CQ_ATTR_MODERATE) {
+      return Error{EINVAL, fmt::format("attr_mask {:#x}: must be IBV_CQ_ATTR_MODERATE ({:#x})",
+                                       attr->attr_mask, int{IBV_CQ_ATTR_MODERATE})};
+    }
+    cq.nic->moderate_cq(*cq.queue, attr->moderate.cq_count,
+                        std::chrono::microseconds{attr->moderate.cq_period});
+    return Ok{};
+  });
 }
 
 Status destroy(Cq* cq, Unacked unacked) {

@@ -41,6 +41,7 @@ struct CqInit {
 };
 [[nodiscard]] Result<Cq*> create_cq(ibv_context* context, const CqInit& init);
 
+int modify_cq(ibv_cq* cq, ibv_modify_cq_attr* attr);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* attr);
 
 /// EBUSY while a queue pair uses it.

@@ -81,6 +81,7 @@ void set_operations(verbs_context& context) {
   context.alloc_td = alloc_td;
   context.dealloc_td = dealloc_td;
   context.alloc_parent_domain = alloc_parent_domain;
+  context.modify_cq = modify_cq;
   context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = create_qp_ex;
   context.create_srq_ex = create_srq_ex;

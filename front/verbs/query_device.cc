@@ -90,7 +90,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
                                      .ud_odp_caps = kUnreliableOdp};
   all.xrc_odp_caps = kReliableOdp;
   all.completion_timestamp_mask = ~std::uint64_t{0};
-  all.hca_core_clock = 1'000'000;  // kHz: nanoseconds
+  all.hca_core_clock = 1'000'000;                                       // kHz: nanoseconds
+  all.cq_mod_caps = {.max_cq_count = 0xffff, .max_cq_period = 0xffff};  // the period in µs
   all.max_dm_size = kMaxDeviceMemory;
   all.phys_port_cnt_ex = 1;
   std::memset(attr, 0, length);

@@ -67,11 +67,35 @@ CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {
   tail_.store(tail + 1, std::memory_order_seq_cst);
 
   const bool special = c.solicited || c.status != CompletionStatus::success;
+  const auto armed = notify_.load(std::memory_order_seq_cst);
+  if (armed == Notify::none || (armed == Notify::solicited && !special)) return Pushed::quietly;
+  if (++gathered_ < moderation_count_) {
+    if (due_ != kNever || moderation_period_ == Duration{}) return Pushed::quietly;
+    due_ = c.at + moderation_period_;
+    return Pushed::raise_later;
+  }
+  gathered_ = 0;
+  due_ = kNever;
+  return disarm(special) ? Pushed::raise_event : Pushed::quietly;
+}
+
+bool CompletionQueue::disarm(bool special) {
   auto armed = notify_.load(std::memory_order_seq_cst);
   while (armed == Notify::any || (armed == Notify::solicited && special)) {
-    if (notify_.compare_exchange_weak(armed, Notify::none)) return Pushed::raise_event;
+    if (notify_.compare_exchange_weak(armed, Notify::none)) return true;
   }
-  return Pushed::quietly;
+  return false;
+}
+
+void CompletionQueue::moderate(std::uint16_t count, Duration period) {
+  moderation_count_ = count;
+  moderation_period_ = period;
+}
+
+bool CompletionQueue::expire() {
+  gathered_ = 0;
+  due_ = kNever;
+  return disarm(/*special=*/true);
 }
 
 }  // namespace verbena::engine

@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "base/time.h"
 #include "engine/completion.h"
 
 namespace verbena::engine {
@@ -39,6 +40,16 @@ class CompletionQueue {
   /// Asks for one event at the next completion: any, or only a solicited one or an error.
   void arm(bool solicited_only);
 
+  // Moderation: an event that was asked for waits until `count` completions have come, or until
+  // `period` after the first of them. Producer side.
+
+  /// `count` below 2: no waiting. `period` 0: no limit.
+  void moderate(std::uint16_t count, Duration period);
+  /// When an event must be raised though nothing comes any more.
+  [[nodiscard]] Instant due() const { return due_; }
+  /// At due(). True: somebody waits for the event.
+  [[nodiscard]] bool expire();
+
   /// Neither side may be at it meanwhile. False: more completions wait than would fit.
   [[nodiscard]] bool resize(std::uint32_t capacity);
 
@@ -47,7 +58,8 @@ class CompletionQueue {
 
   // Producer side.
 
-  enum class Pushed : std::uint8_t { quietly, raise_event, overrun };
+  enum class Pushed : std::uint8_t { quietly, raise_event, raise_later, overrun };
+  /// raise_later: from now on it has a due().
   /// overrun: the queue was full, the completion is lost (IBA 11.6.2: the queue is in error).
   [[nodiscard]] Pushed push(const Completion& c);
   /// The first time that it overran: true.
@@ -71,6 +83,13 @@ class CompletionQueue {
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push
   bool failed_ = false;
   std::atomic<Notify> notify_{Notify::none};
+
+  [[nodiscard]] bool disarm(bool special);
+
+  std::uint16_t moderation_count_ = 1;
+  Duration moderation_period_{};
+  std::uint32_t gathered_ = 0;  // completions that an event waits with
+  Instant due_ = kNever;
 };
 
 }  // namespace verbena::engine

@@ -61,6 +61,9 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
     case CompletionQueue::Pushed::raise_event:
       services.notify(cq);
       return;
+    case CompletionQueue::Pushed::raise_later:
+      services.notify_later(cq);
+      return;
     case CompletionQueue::Pushed::overrun:
       // IBA 11.6.3.1.2: the queue is in error, and everybody who completes into it.
       ++qp.counters.cq_overruns;

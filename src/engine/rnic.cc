@@ -1,5 +1,6 @@
 #include "engine/rnic.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "engine/unreliable.h"
@@ -23,6 +24,7 @@ Rnic::Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy)
                 .srqs = srqs_,
                 .counters = {},
                 .notifications = {},
+                .moderated = {},
                 .events = {},
                 .segments = {},
                 .observer = nullptr},
@@ -254,12 +256,19 @@ Counters Rnic::counters() const {
   return sum;
 }
 
-Instant Rnic::next_deadline() const { return timers_.first(); }
+Instant Rnic::next_deadline() const {
+  Instant first = timers_.first();
+  for (const CompletionQueue* cq : services_.moderated) first = std::min(first, cq->due());
+  return first;
+}
+
+void Rnic::forget(const CompletionQueue& cq) { std::erase(services_.moderated, &cq); }
 
 bool Rnic::work(packet::FrameSink& sink, Instant now) {
   services_.now = now;
   ring_doorbells();
   expire_timers(now);
+  services_.expire_moderated();
   for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {
     QueuePair& qp = runnable_.front();
     // A short message goes before the acknowledgement of the one that it answers: somebody waits.

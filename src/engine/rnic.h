@@ -79,6 +79,8 @@ class Rnic {
   [[nodiscard]] Result<XrcdId> open_xrcd();
   /// EBUSY while queues are in it.
   Status close_xrcd(XrcdId xrcd);
+  /// Before a completion queue goes.
+  void forget(const CompletionQueue& cq);
   [[nodiscard]] Result<SharedReceiveQueue*> create_srq(const SrqInit& init);
   Status set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   /// EBUSY while queue pairs use it.

@@ -402,6 +402,7 @@ void Rnic::make_room_for_queues() {
   // Of a queue pair: established, an error, last WQE, drained. Of the others one each.
   reserve(services_.events, 4 * pairs + shared + completion_queues);
   reserve(services_.notifications, completion_queues);
+  reserve(services_.moderated, completion_queues);
   timers_.make_room_for(pairs);
 }
 

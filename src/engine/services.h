@@ -25,14 +25,20 @@ struct Services {
   const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
   Counters counters;                            // of no queue pair, or of one that is gone
   std::vector<CompletionQueue*> notifications;  // each once
+  std::vector<CompletionQueue*> moderated;      // that had a due() when they came here
   std::vector<Event> events;
   std::vector<Segment> segments;     // scratch of resolve(); has room for every gather list
   std::uint32_t receive_buffer = 0;  // of our sockets, in truesize; 0: not known
   Observer* observer = nullptr;      // nullptr: nobody looks
   Instant now{};                     // of the call that is at work
 
-  // Both have their room since the queues were made (see Rnic::make_room_for_queues).
+  /// Raises the events that are due.
+  void expire_moderated();
+
+  // All have their room since the queues were made (see Rnic::make_room_for_queues).
   void notify(CompletionQueue& cq);
+  /// At its due().
+  void notify_later(CompletionQueue& cq);
   /// One that finds no room because nobody takes events off, and no memory either, is counted.
   void tell(const Event& event);
 };

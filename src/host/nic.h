@@ -107,6 +107,8 @@ class Nic {
                                                    CompletionQueue::Overrun overrun = {});
   /// EINVAL when more completions wait than would fit.
   Status resize_cq(CompletionQueue& cq, std::uint32_t entries);
+  /// Events wait for `count` completions, or `period` after the first. See engine's.
+  void moderate_cq(CompletionQueue& cq, std::uint16_t count, Duration period);
   /// Where to listen for completions of `cq` no longer, and how many of its events a program has
   /// to acknowledge. From here on there are no more of them.
   struct Unacknowledged {

@@ -130,6 +130,13 @@ Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel
   return new CompletionQueue{entries, channel, events, overrun};
 }
 
+void Nic::moderate_cq(CompletionQueue& cq, std::uint16_t count, Duration period) {
+  impl_->locked([&] {
+    cq.ring.moderate(count, period);
+    return true;
+  });
+}
+
 Nic::Unacknowledged Nic::silence(CompletionQueue& cq) {
   return impl_->locked([&] {
     return Unacknowledged{.completions = cq.channel != nullptr ? cq.channel->forget(cq) : 0,
@@ -144,6 +151,7 @@ Status Nic::destroy_cq(CompletionQueue* cq) {
     }
     if (cq->channel != nullptr) cq->channel->forget(*cq);
     host::silence(cq->events);
+    impl_->rnic.forget(cq->ring);
     delete cq;
     return Ok{};
   });

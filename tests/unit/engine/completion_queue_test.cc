@@ -58,6 +58,46 @@ TEST(CompletionQueue, SolicitedRequestDoesNotWeakenOneForAny) {
   EXPECT_EQ(cq.push(numbered(0)), Pushed::raise_event);
 }
 
+TEST(CompletionQueue, ModeratedEventsWaitForTheirCountOrTheirTime) {
+  CompletionQueue cq{16, nullptr};
+  cq.moderate(3, std::chrono::microseconds{10});
+  const Instant start{std::chrono::seconds{1}};
+  const auto at = [&](int us) {
+    Completion c = numbered(0);
+    c.at = start + std::chrono::microseconds{us};
+    return c;
+  };
+  EXPECT_EQ(cq.push(at(0)), Pushed::quietly);  // nobody waits
+  EXPECT_EQ(cq.due(), kNever);
+  cq.arm(false);
+  EXPECT_EQ(cq.push(at(1)), Pushed::raise_later);
+  EXPECT_EQ(cq.due(), start + std::chrono::microseconds{11});
+  EXPECT_EQ(cq.push(at(2)), Pushed::quietly);
+  EXPECT_EQ(cq.push(at(3)), Pushed::raise_event);
+  EXPECT_EQ(cq.due(), kNever);
+
+  cq.arm(false);
+  EXPECT_EQ(cq.push(at(4)), Pushed::raise_later);
+  EXPECT_TRUE(cq.expire());
+  EXPECT_FALSE(cq.expire());  // once
+  EXPECT_EQ(cq.push(at(5)), Pushed::quietly);
+
+  cq.moderate(2, {});  // without a limit in time
+  cq.arm(false);
+  EXPECT_EQ(cq.push(at(6)), Pushed::quietly);
+  EXPECT_EQ(cq.due(), kNever);
+  EXPECT_EQ(cq.push(at(7)), Pushed::raise_event);
+}
+
+TEST(CompletionQueue, IgnoredOverrunLosesWhatDoesNotFit) {
+  CompletionQueue cq{1, nullptr, CompletionQueue::Overrun::ignored};
+  EXPECT_EQ(cq.push(numbered(0)), Pushed::quietly);
+  EXPECT_EQ(cq.push(numbered(1)), Pushed::quietly);
+  std::array<Completion, 2> two;
+  ASSERT_EQ(cq.poll(two), 1u);
+  EXPECT_EQ(two[0].wr_id, 0u);
+}
+
 TEST(CompletionQueue, ResizingKeepsWhatWaits) {
   CompletionQueue cq{4, nullptr};
   std::array<Completion, 8> some;

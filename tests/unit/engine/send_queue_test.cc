@@ -34,5 +34,28 @@ TEST(SendQueue, RefusesWhatDoesNotFit) {
   EXPECT_EQ(queue.post({}, false), PostResult::posted);
 }
 
+TEST(SendQueue, StagedRequestsAreSeenWhenTheyArePublished) {
+  SendQueue queue{3, 1, 0};
+  ASSERT_EQ(queue.post({.wr_id = 1}, false), PostResult::posted);
+  ASSERT_EQ(queue.stage({.wr_id = 2}, false, 0), PostResult::posted);
+  ASSERT_EQ(queue.stage({.wr_id = 3}, false, 1), PostResult::posted);
+  EXPECT_EQ(queue.stage({.wr_id = 4}, false, 2), PostResult::queue_full);
+  EXPECT_EQ(queue.tail(), 1u);
+  queue.publish(2);
+  ASSERT_EQ(queue.tail(), 3u);
+  EXPECT_EQ(queue.at(1).request.wr_id, 2u);
+  EXPECT_EQ(queue.at(2).request.wr_id, 3u);
+  EXPECT_EQ(queue.at(2).receive, 2u);  // both before it take a receive
+}
+
+TEST(SendQueue, StagedRequestsThatAreNotPublishedLeaveNothingBehind) {
+  SendQueue queue{2, 1, 0};
+  ASSERT_EQ(queue.stage({.wr_id = 1}, false, 0), PostResult::posted);
+  ASSERT_EQ(queue.post({.wr_id = 2}, false), PostResult::posted);
+  EXPECT_EQ(queue.tail(), 1u);
+  EXPECT_EQ(queue.at(0).request.wr_id, 2u);
+  EXPECT_EQ(queue.at(0).receive, 0u);
+}
+
 }  // namespace
 }  // namespace verbena::engine
