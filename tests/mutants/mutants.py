@@ -438,8 +438,16 @@ MUTANTS = [
      "wqe.request.signaled = r.signaled;"),
     # SendQueue.RefusesWhatDoesNotFit
     ("full-send-queue-overwritten", SEND_QUEUE,
-     "== wqes_.size()) return PostResult::queue_full;",
+     ">= wqes_.size()) return PostResult::queue_full;",
      "> wqes_.size()) return PostResult::queue_full;"),
+    # SendQueue.StagedRequestsAreSeenWhenTheyArePublished
+    ("one-of-a-list-published", SEND_QUEUE,
+     "advance(staged);",
+     "advance(1);"),
+    # CompletionQueue.ModeratedEventsWaitForTheirCountOrTheirTime
+    ("moderation-ignored", COMPLETION_QUEUE,
+     "if (++gathered_ < moderation_count_) {",
+     "if (false) {"),
     # RcProperty
     ("receive-not-popped", RECEIVE_QUEUE,
      "first + wqes_[at].sge_count); head_.store(head + 1, std::memory_order_release);",
