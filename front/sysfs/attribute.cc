@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
+#include <fstream>
 
 #include "front/verbs/identity.h"
 
@@ -25,6 +27,13 @@ std::string gid_text(const IpAddress& gid) {
   return out;
 }
 
+/// The first `count` processors, in words of 32 bits, the highest first.
+std::string cpu_mask(std::size_t count) {
+  std::string out = fmt::format("{:08x}", count % 32 == 0 ? ~0u : (1u << count % 32) - 1);
+  for (std::size_t rest = (count - 1) / 32; rest > 0; --rest) out += ",ffffffff";
+  return out;
+}
+
 /// The rest of `path` behind `prefix`.
 std::optional<std::string_view> behind(std::string_view path, std::string_view prefix) {
   if (!path.starts_with(prefix)) return std::nullopt;
@@ -37,6 +46,26 @@ std::optional<std::size_t> gid_index(const host::Device& device, std::string_vie
   if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
   if (index >= device.gids.size()) return std::nullopt;
   return index;
+}
+
+constexpr std::array kDeviceFiles{"board_id",  "fw_ver",    "hca_type",  "hw_rev",
+                                  "node_desc", "node_guid", "node_type", "sys_image_guid"};
+constexpr std::array kParentFiles{"local_cpulist", "local_cpus", "numa_node"};
+constexpr std::array kPortFiles{"cap_mask", "lid",  "lid_mask_count", "link_layer", "phys_state",
+                                "pkeys/0",  "rate", "sm_lid",         "sm_sl",      "state"};
+
+/// A software device is near every processor.
+std::optional<std::string> read_parent_attribute(std::string_view path) {
+  if (path == "numa_node") return "-1";
+  if (path != "local_cpulist" && path != "local_cpus") return std::nullopt;
+  std::ifstream possible{"/sys/devices/system/cpu/possible"};
+  std::string list{"0"};
+  possible >> list;
+  if (path == "local_cpulist") return list;
+  std::size_t last = 0;
+  const auto digits = list.find_last_of("-,") + 1;  // npos + 1 is the start
+  std::from_chars(list.data() + digits, list.data() + list.size(), last);
+  return cpu_mask(last + 1);
 }
 
 std::optional<std::string> read_port_attribute(const host::Device& device, std::string_view path) {
@@ -70,8 +99,22 @@ std::optional<std::string> read_attribute(const host::Device& device, std::strin
   if (path == "node_type") return "1: CA";
   if (path == "node_desc") return device.name;
   if (path == "node_guid" || path == "sys_image_guid") return guid_text(device.guid);
+  if (const auto rest = behind(path, "device/")) return read_parent_attribute(*rest);
   if (const auto rest = behind(path, "ports/1/")) return read_port_attribute(device, *rest);
   return std::nullopt;
+}
+
+std::vector<std::string> attribute_paths(const host::Device& device) {
+  std::vector<std::string> out{kDeviceFiles.begin(), kDeviceFiles.end()};
+  for (const char* name : kParentFiles) out.push_back(fmt::format("device/{}", name));
+  out.push_back(fmt::format("device/net/{}/", device.interface));
+  for (const char* name : kPortFiles) out.push_back(fmt::format("ports/1/{}", name));
+  for (std::size_t i = 0; i < device.gids.size(); ++i) {
+    for (const char* table : {"gids", "gid_attrs/types", "gid_attrs/ndevs"}) {
+      out.push_back(fmt::format("ports/1/{}/{}", table, i));
+    }
+  }
+  return out;
 }
 
 }  // namespace verbena::front::sysfs

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/device.h"
 
@@ -14,5 +15,8 @@ namespace verbena::front::sysfs {
 /// ("board_id", "ports/1/gids/0"). nullopt: there is no such file.
 [[nodiscard]] std::optional<std::string> read_attribute(const host::Device& device,
                                                         std::string_view path);
+
+/// The paths of all its files. Folders are what lies between; one ends in "/" that the kernel has.
+[[nodiscard]] std::vector<std::string> attribute_paths(const host::Device& device);
 
 }  // namespace verbena::front::sysfs

@@ -11,6 +11,7 @@
 
 #include "base/bytes.h"
 #include "host/gid_table.h"
+#include "host/kernel_view.h"
 #include "host/log.h"
 #include "host/netlink.h"
 
@@ -37,6 +38,7 @@ std::string default_route_interface() {
 /// Interfaces whose RoCE is spoken by hardware or by the kernel's rxe.
 std::vector<std::string> interfaces_with_rdma() {
   namespace fs = std::filesystem;
+  const KernelView without_ours;
   std::vector<std::string> out;
   std::error_code none;
   for (const auto& device : fs::directory_iterator{"/sys/class/infiniband", none}) {

@@ -47,10 +47,17 @@ def symbols(library, kind):
     return found
 
 
-# The functions of libc that we stand before (in front/preload).
-HOOKS = {"_exit", "_Exit", "open", "open64", "openat", "openat64", "__open_2", "__open64_2",
-         "fstat", "fstat64", "stat", "stat64", "access", "write", "close", "dup", "dup2", "dup3", "fcntl",
-         "fcntl64"}
+# The functions of libc that we stand before (front/preload/*_hooks.cc).
+HOOKS = {"_exit", "_Exit",
+         "open", "open64", "openat", "openat64", "__open_2", "__open64_2", "__openat_2",
+         "__openat64_2", "fopen", "fopen64",
+         "stat", "stat64", "lstat", "lstat64", "fstatat", "fstatat64", "statx", "__xstat",
+         "__xstat64", "__lxstat", "__lxstat64", "access", "faccessat",
+         "readlink", "readlinkat", "__readlink_chk", "__readlinkat_chk", "realpath",
+         "__realpath_chk", "canonicalize_file_name",
+         "opendir", "readdir", "readdir64", "closedir", "rewinddir", "seekdir", "telldir",
+         "dirfd", "scandir", "scandir64", "glob", "glob64",
+         "fstat", "fstat64", "write", "close", "dup", "dup2", "dup3", "fcntl", "fcntl64"}
 
 
 def main(library, real, version_map):
