@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that a target misses; does nothing when all are there.
 #
-#   scripts/deps.sh GROUP…          groups: build lint test cost fuzz bench kernel
+#   scripts/deps.sh GROUP…          groups: build lint test clients cost fuzz bench kernel
 #   scripts/deps.sh --list GROUP…   only prints what is missing
 set -euo pipefail
 
@@ -13,13 +13,15 @@ packages_of() {
     lint) echo clang-format clang-tidy ;;
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
       ethtool util-linux tshark ;;
+    # QEMU is used, too, where it is (the group "kernel" has it).
+    clients) echo ucx-utils libfabric-bin qperf fio openmpi-bin libopenmpi-dev ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-14-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;
     kernel) echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd iproute2 \
       util-linux ibverbs-utils perftest rdmacm-utils nftables ;;
     *)
-      echo "deps.sh: no group \"$1\"; use build, lint, test, cost, fuzz, bench or kernel" >&2
+      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench or kernel" >&2
       exit 2
       ;;
   esac

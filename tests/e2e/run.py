@@ -35,6 +35,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
 import cases  # noqa: E402
+import clients  # noqa: E402
 import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import documents  # noqa: E402
@@ -216,8 +217,8 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
-    modules = (cases, connections, connection_lifetimes, ports, progress, pyverbs, observing,
-               labs, documents, flood)
+    modules = (cases, clients, connections, connection_lifetimes, ports, progress, pyverbs,
+               observing, labs, documents, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

@@ -1,0 +1,165 @@
+"""The middleware that applications stand on, unmodified: UCX, libfabric, fio, QEMU."""
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import time
+
+from cases import LO, Case, Output, check_output, next_tcp_port
+from connections import wait_for_udp
+from network import ROCE_PORT, Topology
+from programs import CaseFailed, CaseSkipped, need_programs, tail
+
+FABRIC = Topology("fabric", mtu=9000)  # libfabric uses no loopback interface
+
+
+# ---------------------------------------------------------------- fio
+
+@dataclasses.dataclass(frozen=True)
+class Fio(Case):
+    """The rdma engine: the client reads or writes the server's memory, all of `size`. The server
+    is whoever has rw=read. --thread: otherwise a job is a process in a session of its own."""
+    verb: str = "write"
+
+    def run(self, host, network):
+        need_programs("fio")
+        engines = subprocess.run(["fio", "--enghelp"], capture_output=True, text=True).stdout
+        if "rdma" not in engines.split():
+            raise CaseSkipped("this fio has no rdma engine")
+        port = next_tcp_port()
+        common = ("fio", "--ioengine=rdma", f"--port={port}", "--bs=64k", "--size=4m",
+                  "--iodepth=8", "--thread", "--output-format=json")
+        server = host.start(network.server.namespace, (*common, "--name=server", "--rw=read"))
+        try:
+            wait_for_udp(host, network, ROCE_PORT, server)
+            client = (*common, "--name=client", "--rw=write", f"--verb={self.verb}",
+                      f"--hostname={network.server.addresses[4]}")
+            status, output = host.run(network.client.namespace, client, timeout=self.timeout)
+            if status != 0:
+                raise CaseFailed(f"fio ended with {status}:\n{output}")
+            job = json.loads(output[output.index("{"):])["jobs"][0]
+            side = job["write"]  # what it is called, whatever the verb
+            if job["error"] != 0 or side["io_bytes"] != 4 << 20:
+                raise CaseFailed(f"error {job['error']}, {side['io_bytes']} bytes")
+            if server.wait(host.deadline(10)) != 0:
+                raise CaseFailed("the server ended with " + str(server.poll()))
+            return f"{side['bw'] // 1024} MiB/s"
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(server)}") from None
+        finally:
+            server.kill()
+
+
+# ---------------------------------------------------------------- QEMU
+
+class Qmp:
+    """A machine's control socket."""
+
+    def __init__(self, path, deadline):
+        while True:
+            self._socket = socket.socket(socket.AF_UNIX)
+            try:
+                self._socket.connect(path)
+                break
+            except OSError as error:
+                self._socket.close()
+                if time.monotonic() > deadline:
+                    raise CaseFailed(f"{path}: {error}") from None
+                time.sleep(0.02)
+        self._socket.settimeout(30)
+        self._lines = self._socket.makefile("r")
+        self._lines.readline()  # the greeting
+        self.ask("qmp_capabilities")
+
+    def ask(self, command, **words):
+        message = {"execute": command, **({"arguments": words} if words else {})}
+        self._socket.sendall(json.dumps(message).encode() + b"\n")
+        while True:
+            line = self._lines.readline()
+            if not line:
+                raise CaseFailed(f"the machine ended at {command}")
+            answer = json.loads(line)
+            if "return" in answer:
+                return answer["return"]
+            if "error" in answer:
+                raise CaseFailed(f"{command}: {answer['error']['desc']}")
+
+    def close(self):
+        self._lines.close()
+        self._socket.close()
+
+
+@dataclasses.dataclass(frozen=True)
+class QemuMigration(Case):
+    """A small emulated machine moves to another process over RDMA, running. Its memory goes by
+    RDMA WRITE, its registers by SEND."""
+
+    def run(self, host, network):
+        need_programs("qemu-system-x86_64")
+        port = next_tcp_port()
+        sockets = [os.path.join(host.temporary, f"{end}.qmp") for end in ("from", "to")]
+        where = f"rdma:{network.server.addresses[4]}:{port}"
+        machine = ("qemu-system-x86_64", "-accel", "tcg", "-m", "16", "-nodefaults", "-display",
+                   "none", "-net", "none")
+        processes = []
+        try:
+            for path, more in zip(sockets, ((), ("-incoming", where))):
+                processes.append(host.start(network.server.namespace, (
+                    *machine, "-qmp", f"unix:{path},server=on,wait=off", *more)))
+            return self.migrate(host, sockets, where)
+        except CaseFailed as failure:
+            logs = "\n".join(tail(p) for p in processes)
+            raise CaseFailed(f"{failure}\n{logs}") from None
+        finally:
+            for process in processes:
+                process.kill()
+            for path in sockets:
+                pathlib.Path(path).unlink(missing_ok=True)
+
+    def migrate(self, host, sockets, where):
+        deadline = host.deadline(self.timeout)
+        source, target = (Qmp(path, deadline) for path in sockets)
+        try:
+            source.ask("migrate", uri=where)
+            while True:
+                state = source.ask("query-migrate")
+                if state.get("status") == "completed":
+                    break
+                if state.get("status") == "failed" or time.monotonic() > deadline:
+                    raise CaseFailed(f"the migration: {state}")
+                time.sleep(0.02)
+            while target.ask("query-status")["status"] != "running":
+                if time.monotonic() > deadline:
+                    raise CaseFailed("the target doesn't run")
+                time.sleep(0.02)
+            if source.ask("query-status")["status"] != "postmigrate":
+                raise CaseFailed("the source runs on")
+            return f"{state['ram']['transferred'] >> 10} KiB in {state['total-time']} ms"
+        finally:
+            source.close()
+            target.close()
+
+
+# ---------------------------------------------------------------- the table
+
+def ucx_cases():
+    yield Output(LO, "ucx/info", ("ucx_info", "-d"),
+                 (r"Transport: rc_verbs\n# +Device: vb_lo:1", r"Transport: ud_verbs"), quick=True)
+
+
+def fabric_cases():
+    # -n: without an address rdma_cm answers with the loopback device, which libfabric has no use for.
+    for provider, kind in (("verbs", "FI_EP_MSG"), ("verbs;ofi_rxm", "FI_EP_RDM")):
+        yield Output(FABRIC, f"libfabric/info-{kind.lower()}",
+                     ("fi_info", "-p", provider, "-n", "10.99.0.1", "-t", kind),
+                     (rf"^provider: {provider}$", r"domain: vb_left$", rf"type: {kind}$"))
+
+
+def all_cases():
+    return [*ucx_cases(), *fabric_cases(),
+            *(Fio(LO, f"fio/{verb}", verb) for verb in ("write", "read")),
+            QemuMigration(LO, "qemu/migration")]
