@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "rdma++/connection.h"
+#include "rdma++/listener.h"
 #include "rdma++/reactor.h"
 #include "rdma++/value.h"
 
@@ -27,6 +28,18 @@ class AsyncConnection {
 
   AsyncConnection(Reactor& reactor, Connection connection)
       : source_{std::make_unique<Source>(reactor, std::move(connection))} {}
+
+  /// Accepts at once; the task waits until the peer is there, while others run.
+  [[nodiscard]] static Task<AsyncConnection> accept(Reactor& reactor, ConnectionRequest& request,
+                                                    WaitOptions wait = {}) {
+    return accept(reactor, request, ConnectionOptions{}, std::move(wait));
+  }
+  /// `options` must have a name: see WaitOptions for what g++ 12 does to temporaries of this kind.
+  [[nodiscard]] static Task<AsyncConnection> accept(Reactor& reactor, ConnectionRequest& request,
+                                                    const ConnectionOptions& options,
+                                                    WaitOptions wait = {}) {
+    return established(reactor, request.answer(options), std::move(wait));
+  }
 
   /// What it was made of. Don't wait on it while the reactor runs.
   [[nodiscard]] Connection& connection() noexcept { return source_->connection; }
@@ -53,18 +66,24 @@ class AsyncConnection {
  private:
   class Farewell;
 
+  static Task<AsyncConnection> established(Reactor& reactor, Connection connection,
+                                           WaitOptions wait) {
+    co_await reactor.readable(connection.event_fd(), wait);
+    connection.wait_until_established(std::chrono::seconds{0});
+    co_return AsyncConnection{reactor, std::move(connection)};
+  }
+
   /// On the heap, so that an AsyncConnection can be moved while coroutines wait on it.
   struct Source : EventSource {
-    Source(Reactor& on, Connection over) : reactor{on}, connection{std::move(over)} {
-      reactor.add(*this, {connection.cq().fd(), connection.event_fd()});
+    Source(Reactor& on, Connection over) : connection{std::move(over)}, reactor_{&on} {
+      on.add(*this, {connection.cq().fd(), connection.event_fd()});
     }
     ~Source() override {
-      if (pending > 0) abort();
-      const Deadline until = std::chrono::seconds{5};
-      while (pending > 0 && !until.passed()) poll();
-      if (pending > 0) report(concat(pending, " requests of a connection did not flush"));
+      drain();
       send_leavers_away();
-      reactor.remove(*this, {connection.cq().fd(), connection.event_fd()});
+      if (reactor_ != nullptr) {
+        reactor_->remove(*this, {connection.cq().fd(), connection.event_fd()});
+      }
     }
 
     bool poll() override;
@@ -81,14 +100,32 @@ class AsyncConnection {
     [[nodiscard]] Deadline wake_at() const override {
       return connection.parts_->flush_at.value_or(Deadline::never());
     }
-    void abort() {
-      if (connection.qp().state() != IBV_QPS_ERR) connection.qp().to_error();
+    /// Destructors call it, and the loop: where it fails there is nobody to tell.
+    void abort() noexcept {
+      try {
+        if (connection.qp().state() != IBV_QPS_ERR) connection.qp().to_error();
+      } catch (const std::exception& failure) {
+        report(concat("giving up a request: ", failure.what()));
+      }
+    }
+    /// Afterwards no request of ours is in flight.
+    void drain() noexcept;
+    /// What is in flight can't tell its coroutine any more.
+    void reactor_gone() noexcept override {
+      drain();
+      reactor_ = nullptr;
+    }
+    [[nodiscard]] Reactor& reactor() const {
+      if (reactor_ != nullptr) return *reactor_;
+      throw Error{"AsyncConnection", connection.peer_name(), EINVAL, "its reactor is gone"};
     }
 
-    Reactor& reactor;
     Connection connection;
     int pending = 0;                 // operations that have not completed
     std::vector<Farewell*> leavers;  // who waits for the peer to hang up
+
+   private:
+    Reactor* reactor_;  // null: destroyed before us
   };
 
   std::unique_ptr<Source> source_;
@@ -99,7 +136,10 @@ class AsyncConnection::Operation : public Waiter {
  public:
   template <class Request>
   Operation(Source& source, const Request& request, WaitOptions options)
-      : Waiter{source.reactor}, source_{source}, request_{request}, options_{std::move(options)} {}
+      : Waiter{source.reactor()},
+        source_{source},
+        request_{request},
+        options_{std::move(options)} {}
   ~Operation() override {  // of a coroutine that is destroyed while it waits
     if (!posted_) return;
     source_.abort();
@@ -175,7 +215,7 @@ inline bool AsyncConnection::Source::poll() {
   Completion room[16];
   const auto batch = connection.cq().poll(std::span{room});
   for (const Completion& done : batch) {
-    if (Waiter* const waiter = reactor.find(done.id())) {
+    if (Waiter* const waiter = reactor_ != nullptr ? reactor_->find(done.id()) : nullptr) {
       static_cast<Operation*>(waiter)->completed(done);
     } else {
       connection.parts_->kept.push_back(done);  // the program's own: for Connection::wait()
@@ -185,17 +225,25 @@ inline bool AsyncConnection::Source::poll() {
   return !batch.empty();
 }
 
+inline void AsyncConnection::Source::drain() noexcept {
+  if (pending == 0) return;
+  abort();
+  const Deadline until = std::chrono::seconds{5};
+  while (pending > 0 && !until.passed()) poll();
+  if (pending > 0) report(concat(pending, " requests of a connection did not flush"));
+}
+
 inline AsyncConnection::Operation AsyncConnection::perform(const SendRequest& request,
                                                            WaitOptions options) {
   return {*source_, request, std::move(options)};
 }
 inline AsyncConnection::Operation AsyncConnection::write(const Slice& data, const RemoteBuffer& to,
                                                          WaitOptions options) {
-  return {*source_, SendRequest{Write{data, to}}, std::move(options)};
+  return {*source_, SendRequest{Write{data, Connection::fit(to, data)}}, std::move(options)};
 }
 inline AsyncConnection::Operation AsyncConnection::read(const Slice& into, const RemoteBuffer& from,
                                                         WaitOptions options) {
-  return {*source_, SendRequest{Read{into, from}}, std::move(options)};
+  return {*source_, SendRequest{Read{into, Connection::fit(from, into)}}, std::move(options)};
 }
 inline AsyncConnection::Operation AsyncConnection::send(const Slice& data, WaitOptions options) {
   return {*source_, SendRequest{Send{data}}, std::move(options)};
@@ -209,7 +257,7 @@ inline AsyncConnection::Operation AsyncConnection::recv(const Slice& into, WaitO
 class AsyncConnection::Farewell : public Waiter {
  public:
   Farewell(Source& source, WaitOptions options)
-      : Waiter{source.reactor}, source_{&source}, options_{std::move(options)} {
+      : Waiter{source.reactor()}, source_{&source}, options_{std::move(options)} {
     source.leavers.push_back(this);
   }
   ~Farewell() override {

@@ -84,6 +84,7 @@ class InFlight {
   }
 
   void posting(const ibv_qp* qp, const ibv_send_wr* chain) {
+    Findings findings;
     const std::lock_guard lock{mutex_};
     const auto pair = pairs_.find({qp->context, qp->qp_num});
     const bool all = pair != pairs_.end() && pair->second.signals_all;
@@ -98,16 +99,17 @@ class InFlight {
       if ((chain->send_flags & IBV_SEND_INLINE) == 0) {  // inline data is copied while posting
         for (int i = 0; i < chain->num_sge; ++i) add(request, chain->sg_list[i], written);
       }
-      check(request, qp);
+      check(request, qp, findings);
       sends_[qp].push_back(std::move(request));
     }
   }
   void posting(const ibv_recv_wr* chain, const void* queue) {
+    Findings findings;
     const std::lock_guard lock{mutex_};
     for (; chain != nullptr; chain = chain->next) {
       Request request{chain->wr_id, true, false, {}};
       for (int i = 0; i < chain->num_sge; ++i) add(request, chain->sg_list[i], true);
-      check(request, nullptr);
+      check(request, nullptr, findings);
       receives_[queue].push_back(std::move(request));
     }
   }
@@ -133,21 +135,26 @@ class InFlight {
       } else {
         sent(sends_[qp]);
       }
-    } else if (!erase(sends_[qp], wc.wr_id)) {  // the opcode of a failure isn't to be trusted
+    } else {
+      // Its opcode isn't to be trusted. Where requests of both queues, or several, have the id of
+      // the one that failed, all that may be meant are forgotten: rather miss a fault than find one
+      // in a good program.
+      failed(sends_[qp], wc.wr_id);
       erase(receives_[receiver], wc.wr_id);
     }
   }
 
   void released(std::uint64_t addr, std::uint64_t size) {
+    Findings findings;
     const std::lock_guard lock{mutex_};
     for (const auto* queues : {&sends_, &receives_}) {
       for (const auto& [owner, queue] : *queues) {
         for (const Request& request : queue) {
           for (const Piece& piece : request.pieces) {
             if (!piece.meets(addr, size)) continue;
-            report(concat("memory ", range(addr, size), " is released while request ", request.id,
-                          " on ", range(piece.addr, piece.length),
-                          " is in flight; wait for its completion first"));
+            findings.add(concat("memory ", range(addr, size), " is released while request ",
+                                request.id, " on ", range(piece.addr, piece.length),
+                                " is in flight; wait for its completion first"));
             return;
           }
         }
@@ -161,6 +168,21 @@ class InFlight {
     bool signals_all;
   };
   using Queues = std::map<const void*, Queue>;
+
+  /// Reported when the lock is free again: whoever is told may use this library. Made before it.
+  class Findings {
+   public:
+    Findings() = default;
+    Findings(const Findings&) = delete;
+    Findings& operator=(const Findings&) = delete;
+    ~Findings() {
+      for (const std::string& line : lines_) report(line);
+    }
+    void add(std::string line) { lines_.push_back(std::move(line)); }
+
+   private:
+    std::vector<std::string> lines_;
+  };
 
   static std::string range(std::uint64_t addr, std::uint64_t size) {
     return concat('[', hex(addr), ", ", hex(addr + size), ')');
@@ -177,32 +199,36 @@ class InFlight {
       if (last) return;
     }
   }
-  static bool erase(Queue& queue, std::uint64_t id) {
+  static void erase(Queue& queue, std::uint64_t id) {
     const auto found = std::find_if(queue.begin(), queue.end(),
                                     [&](const Request& request) { return request.id == id; });
-    if (found == queue.end()) return false;
-    queue.erase(found);
-    return true;
+    if (found != queue.end()) queue.erase(found);
+  }
+  /// And with it every older one; of several with that id, it may be the last.
+  static void failed(Queue& queue, std::uint64_t id) {
+    const auto last = std::find_if(queue.rbegin(), queue.rend(),
+                                   [&](const Request& request) { return request.id == id; });
+    queue.erase(queue.begin(), last.base());
   }
 
   /// A fenced request waits for the READs and atomics of its own queue: those may overlap.
-  void check(const Request& request, const void* sender) const {
+  void check(const Request& request, const void* sender, Findings& findings) const {
     for (const auto* queues : {&sends_, &receives_}) {
       for (const auto& [owner, queue] : *queues) {
         if (request.fenced && queues == &sends_ && owner == sender) continue;
-        for (const Request& other : queue) check(request, other);
+        for (const Request& other : queue) check(request, other, findings);
       }
     }
   }
-  static void check(const Request& request, const Request& other) {
+  static void check(const Request& request, const Request& other, Findings& findings) {
     for (const Piece& mine : request.pieces) {
       for (const Piece& theirs : other.pieces) {
         if (!mine.meets(theirs.addr, theirs.length) || !(mine.written || theirs.written)) continue;
-        report(concat("request ", request.id, mine.written ? " lets the device write " : " sends ",
-                      range(mine.addr, mine.length), " while request ", other.id,
-                      theirs.written ? " in flight writes " : " in flight sends ",
-                      range(theirs.addr, theirs.length),
-                      "; wait for its completion, or use other memory"));
+        findings.add(concat(
+            "request ", request.id, mine.written ? " lets the device write " : " sends ",
+            range(mine.addr, mine.length), " while request ", other.id,
+            theirs.written ? " in flight writes " : " in flight sends ",
+            range(theirs.addr, theirs.length), "; wait for its completion, or use other memory"));
         return;
       }
     }

@@ -4,7 +4,8 @@
 //   Buffer data = conn.buffer(4096);
 //   conn.write(data, conn.recv_value<RemoteBuffer>());
 //
-// Everything is reachable below: context(), pd(), cq(), qp(). One thread at a time.
+// Everything is reachable below: context(), pd(), cq(), qp(). One thread at a time; another one may
+// end its waits by qp().to_error().
 #pragma once
 
 #include <poll.h>
@@ -251,9 +252,11 @@ class Connection {
   Connection(CmChannel channel, CmId id, const ConnectionOptions& options);
 
   void start_as_client(const ConnectionOptions& options, Deadline until);
-  void start_as_server(const ConnectionOptions& options, const rdma_conn_param& request,
-                       Deadline until);
-  rdma_conn_param parameters(const ConnectionOptions& options, std::size_t room) const;
+  /// Two steps, so that a coroutine can wait in between.
+  void answer_as_server(const ConnectionOptions& options, const rdma_conn_param& request);
+  void wait_until_established(Deadline until);
+  rdma_conn_param parameters(const char* verb, const ConnectionOptions& options,
+                             std::size_t room) const;
   void ready_to_send(const ConnectionOptions& options, std::uint8_t responder_resources,
                      std::uint8_t initiator_depth);
 

@@ -94,10 +94,10 @@ inline Connection::Connection(CmChannel channel, CmId id, const ConnectionOption
                     [&](ibv_qp_attr& attr) { attr.qp_access_flags = access; });
 }
 
-inline rdma_conn_param Connection::parameters(const ConnectionOptions& options,
+inline rdma_conn_param Connection::parameters(const char* verb, const ConnectionOptions& options,
                                               std::size_t room) const {
   if (options.private_data.size() > room) {
-    throw Error{"rdma_connect", peer_name(), EMSGSIZE,
+    throw Error{verb, peer_name(), EMSGSIZE,
                 concat("private data of ", options.private_data.size(),
                        " bytes, there is room for ", room)};
   }
@@ -129,7 +129,7 @@ inline void Connection::ready_to_send(const ConnectionOptions& options,
 
 inline void Connection::start_as_client(const ConnectionOptions& options, Deadline until) {
   if (options.prepare) options.prepare(*this);
-  rdma_conn_param param = parameters(options, detail::kRequestRoom);
+  rdma_conn_param param = parameters("rdma_connect", options, detail::kRequestRoom);
   if (rdma_connect(parts_->id.raw(), &param) != 0) throw Error{"rdma_connect", peer_name(), errno};
   CmEvent answer = parts_->id.wait_for(parts_->channel, RDMA_CM_EVENT_CONNECT_RESPONSE,
                                        "rdma_connect", peer_name(), until);
@@ -141,14 +141,17 @@ inline void Connection::start_as_client(const ConnectionOptions& options, Deadli
   parts_->established = true;
 }
 
-inline void Connection::start_as_server(const ConnectionOptions& options,
-                                        const rdma_conn_param& request, Deadline until) {
+inline void Connection::answer_as_server(const ConnectionOptions& options,
+                                         const rdma_conn_param& request) {
   if (options.prepare) options.prepare(*this);
-  rdma_conn_param param = parameters(options, detail::kReplyRoom);
+  rdma_conn_param param = parameters("rdma_accept", options, detail::kReplyRoom);
   param.responder_resources = std::min(param.responder_resources, request.responder_resources);
   param.initiator_depth = std::min(param.initiator_depth, request.initiator_depth);
   ready_to_send(options, param.responder_resources, param.initiator_depth);
   if (rdma_accept(parts_->id.raw(), &param) != 0) throw Error{"rdma_accept", peer_name(), errno};
+}
+
+inline void Connection::wait_until_established(Deadline until) {
   // When the network loses the RTU, a quick client may have come, done its work and hung up before
   // it is repeated. Then the goodbye is what tells that the connection was there.
   const CmEvent came =

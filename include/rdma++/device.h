@@ -15,6 +15,9 @@
 
 namespace rdma {
 
+/// Names of Verbena's devices begin so.
+[[nodiscard]] inline bool is_verbena(std::string_view name) { return name.starts_with("vb_"); }
+
 /// One device, not yet opened. A copyable value; see device_choice.h for how to choose one.
 class Device {
  public:
@@ -46,8 +49,7 @@ class Device {
   }
 
   [[nodiscard]] std::string name() const { return ibv_get_device_name(raw_); }
-  /// Names of Verbena's devices begin so.
-  [[nodiscard]] bool is_verbena() const { return name().starts_with("vb_"); }
+  [[nodiscard]] bool is_verbena() const { return rdma::is_verbena(name()); }
   /// In host order.
   [[nodiscard]] std::uint64_t guid() const { return be64toh(ibv_get_device_guid(raw_)); }
   [[nodiscard]] ibv_device* raw() const noexcept { return raw_; }

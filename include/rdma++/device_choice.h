@@ -43,7 +43,7 @@ struct DeviceSketch {
 [[nodiscard]] inline std::optional<std::size_t> default_choice(
     const std::vector<DeviceSketch>& devices) {
   const auto rank = [](const DeviceSketch& device) {
-    const bool ours = device.name.starts_with("vb_");
+    const bool ours = is_verbena(device.name);
     const bool loopback = device.name == "vb_lo";
     return (device.active ? 4 : 0) + (loopback ? 0 : 2) + (ours && !loopback ? 1 : 0);
   };

@@ -36,14 +36,10 @@ class ConnectionRequest {
     return Connection::value_of<T>(private_data(), peer().to_string());
   }
 
+  /// Waits until the peer is there; coroutines use AsyncConnection::accept().
   [[nodiscard]] Connection accept(const ConnectionOptions& options = {}) {
-    check_open();
-    const rdma_conn_param wanted = parts_->wanted;
-    Parts parts = std::move(*parts_);
-    parts_.reset();
-    Connection connection{std::move(parts.channel), std::move(parts.id), options};
-    connection.parts_->private_data = std::move(parts.private_data);
-    connection.start_as_server(options, wanted, options.timeout);
+    Connection connection = answer(options);
+    connection.wait_until_established(options.timeout);
     return connection;
   }
   /// Up to 148 bytes tell the peer why; it finds them in Rejected::private_data().
@@ -59,6 +55,7 @@ class ConnectionRequest {
   }
 
  private:
+  friend class AsyncConnection;
   friend class Listener;
   struct Parts {
     CmChannel channel;
@@ -68,6 +65,17 @@ class ConnectionRequest {
   };
   explicit ConnectionRequest(Parts parts) : parts_{std::make_unique<Parts>(std::move(parts))} {}
 
+  /// Accepted; the peer may not know yet.
+  [[nodiscard]] Connection answer(const ConnectionOptions& options) {
+    check_open();
+    const rdma_conn_param wanted = parts_->wanted;
+    Parts parts = std::move(*parts_);
+    parts_.reset();
+    Connection connection{std::move(parts.channel), std::move(parts.id), options};
+    connection.parts_->private_data = std::move(parts.private_data);
+    connection.answer_as_server(options, wanted);
+    return connection;
+  }
   void check_open() const {
     if (!parts_) throw Error{"rdma_accept", "", EINVAL, "the request was answered already"};
   }
@@ -111,8 +119,8 @@ class Listener {
   [[nodiscard]] std::optional<ConnectionRequest> next(Deadline until) {
     while (auto event = channel_.next(until)) {
       if (event->type != RDMA_CM_EVENT_CONNECT_REQUEST) continue;
+      CmId id{channel_, event->id};  // owned first: what follows may find no descriptor left
       CmChannel own_channel;
-      CmId id{channel_, event->id};
       // From here on its events are its own, so that connections don't wait for each other.
       if (rdma_migrate_id(id.raw(), own_channel.raw()) != 0) {
         throw Error{"rdma_migrate_id", id.peer().to_string(), errno};

@@ -75,7 +75,9 @@ class MemoryRegion : public Object<ibv_mr> {
 
   static Shared<ibv_mr> enroll(const ProtectionDomain& pd, std::span<std::byte> bytes,
                                Access access) {
-    ibv_mr* const raw = ibv_reg_mr(pd.raw(), bytes.data(), bytes.size(), bits(access));
+    // A macro, which hands it on as an unsigned.
+    const auto rights = static_cast<unsigned>(access);
+    ibv_mr* const raw = ibv_reg_mr(pd.raw(), bytes.data(), bytes.size(), rights);
     if (raw == nullptr) throw refusal(pd, bytes, access, errno);
     return own(raw, "ibv_dereg_mr", ibv_dereg_mr, pd.share());
   }

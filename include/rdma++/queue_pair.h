@@ -26,7 +26,7 @@ class XrcDomain;
 
 /// Made by a builder:
 ///   auto qp = QueuePair::rc(pd).cq(cq).depth(64, 64).create();
-/// Posting is as thread-safe as the verbs; the rest is for one thread.
+/// Posting and to_error() are as thread-safe as the verbs; the rest is for one thread.
 class QueuePair : public Object<ibv_qp> {
  public:
   static QueuePairBuilder rc(const ProtectionDomain& pd);

@@ -43,13 +43,18 @@ class Reactor {
     if (epoll_.fd < 0 || wake_.fd < 0) throw Error{"epoll_create1", "", errno};
     watch(wake_.fd, nullptr);
   }
-  /// What was spawned and isn't done is destroyed where it waits.
+  /// What was spawned and isn't done is destroyed where it waits. Connections on it live on without
+  /// it; coroutines that somebody else holds stay where they are.
   ~Reactor() {
     try {
       collect();
     } catch (const std::exception& failure) {
       report(concat("a spawned task failed after the last run(): ", failure.what()));
     }
+    spawned_.clear();
+    for (EventSource* const source : sources_) source->reactor_gone();
+    while (!waiters_.empty()) waiters_.begin()->second->reactor_gone();
+    while (!ready_.empty()) ready_.front()->reactor_gone();
   }
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
@@ -194,7 +199,6 @@ class Reactor {
     }
   }
 
-  // In this order: tasks, whose waiters know the rest, are destroyed first.
   Mode mode_;
   Descriptor epoll_{epoll_create1(EPOLL_CLOEXEC)};
   Descriptor wake_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -211,29 +215,34 @@ class Reactor {
 
 inline void Waiter::wait(std::coroutine_handle<> coroutine, const WaitOptions& options) {
   coroutine_ = coroutine;
-  id_ = reactor_.next_id_++;
-  reactor_.waiters_.emplace(id_, this);
+  id_ = reactor_->next_id_++;
+  reactor_->waiters_.emplace(id_, this);
   if (!options.deadline.is_never()) {
-    timer_ = reactor_.timers_.emplace(options.deadline.at(), this);
+    timer_ = reactor_->timers_.emplace(options.deadline.at(), this);
   }
-  if (options.stop.stop_possible()) on_stop_.emplace(options.stop, Pull{&reactor_, id_});
+  if (options.stop.stop_possible()) on_stop_.emplace(options.stop, Pull{reactor_, id_});
 }
 
 inline void Waiter::finish(End how) {
   if (id_ == 0) return;  // a stop and what was waited for came together
   if (end_ == End::none) end_ = how;
   on_stop_.reset();
-  if (timer_) reactor_.timers_.erase(*std::exchange(timer_, std::nullopt));
-  reactor_.waiters_.erase(id_);
+  if (timer_) reactor_->timers_.erase(*std::exchange(timer_, std::nullopt));
+  reactor_->waiters_.erase(id_);
   id_ = 0;
-  reactor_.ready_.push_back(this);
+  reactor_->ready_.push_back(this);
+}
+
+inline void Waiter::reactor_gone() noexcept {
+  on_stop_.reset();
+  if (timer_) reactor_->timers_.erase(*std::exchange(timer_, std::nullopt));
+  if (id_ != 0) reactor_->waiters_.erase(std::exchange(id_, 0));
+  if (end_ != End::none) std::erase(reactor_->ready_, this);
+  reactor_ = nullptr;
 }
 
 inline Waiter::~Waiter() {
-  on_stop_.reset();
-  if (timer_) reactor_.timers_.erase(*timer_);
-  if (id_ != 0) reactor_.waiters_.erase(id_);
-  if (end_ != End::none) std::erase(reactor_.ready_, this);
+  if (reactor_ != nullptr) reactor_gone();
 }
 
 inline void Waiter::Pull::operator()() const noexcept {

@@ -39,7 +39,7 @@ class Reactor::Readable : public Waiter, private EventSource {
   bool await_ready() const noexcept { return false; }
   void await_suspend(std::coroutine_handle<> coroutine) {
     watched_ = dup_for_epoll();
-    Waiter::reactor().watch(watched_, this);
+    Waiter::reactor()->watch(watched_, this);
     wait(coroutine, options_);
   }
   void await_resume() const {
@@ -56,7 +56,7 @@ class Reactor::Readable : public Waiter, private EventSource {
   }
   void unwatch() noexcept {
     if (watched_ < 0) return;
-    reactor().unwatch(watched_);
+    if (reactor() != nullptr) reactor()->unwatch(watched_);
     close(std::exchange(watched_, -1));
   }
   bool poll() override { return false; }

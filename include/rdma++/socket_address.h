@@ -72,6 +72,16 @@ class SocketAddress {
     if (family() == AF_INET) return (ntohl(v4().sin_addr.s_addr) >> 24) == 127;
     return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6().sin6_addr);
   }
+  /// As devices know it: an IPv4 address is ::ffff:a.b.c.d there.
+  [[nodiscard]] Gid gid() const {
+    Gid gid = *Gid::parse("0.0.0.0");
+    if (family() == AF_INET6) {
+      std::memcpy(gid.bytes.data(), &v6().sin6_addr, 16);
+    } else {
+      std::memcpy(gid.bytes.data() + 12, &v4().sin_addr, 4);
+    }
+    return gid;
+  }
   [[nodiscard]] sockaddr* raw() { return reinterpret_cast<sockaddr*>(&storage_); }
   [[nodiscard]] const sockaddr* raw() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   [[nodiscard]] socklen_t size() const {

@@ -55,6 +55,13 @@ class TcpBootstrap {
 
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] const std::string& peer() const noexcept { return peer_; }
+  /// Where this end is: where the peer reaches this machine.
+  [[nodiscard]] SocketAddress local() const {
+    SocketAddress address = SocketAddress::any(0);
+    socklen_t size = address.size();
+    if (getsockname(fd_, address.raw(), &size) != 0) throw Error{"getsockname", peer_, errno};
+    return address;
+  }
 
   /// Gives ours, takes theirs.
   [[nodiscard]] ConnInfo exchange(const ConnInfo& ours) {
@@ -96,8 +103,8 @@ class TcpBootstrap {
       }
     }
   }
-  void recv_bytes(std::span<std::byte> bytes) {
-    const Deadline until = timeout_;
+  void recv_bytes(std::span<std::byte> bytes) { recv_bytes(bytes, timeout_); }
+  void recv_bytes(std::span<std::byte> bytes, Deadline until) {
     while (!bytes.empty()) {
       const ssize_t got = ::recv(fd_, bytes.data(), bytes.size(), MSG_DONTWAIT);
       if (got == 0) throw Error{"recv", peer_, ECONNRESET, "the peer closed the bootstrap socket"};

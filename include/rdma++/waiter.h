@@ -35,7 +35,7 @@ struct WaitOptions {
 /// A coroutine that waits for something of the reactor's; lives in its frame.
 class Waiter {
  public:
-  explicit Waiter(Reactor& reactor) noexcept : reactor_{reactor} {}
+  explicit Waiter(Reactor& reactor) noexcept : reactor_{&reactor} {}
   Waiter(const Waiter&) = delete;
   Waiter& operator=(const Waiter&) = delete;
   virtual ~Waiter();
@@ -43,7 +43,7 @@ class Waiter {
  protected:
   enum class End { none, done, timed_out, cancelled };
 
-  [[nodiscard]] Reactor& reactor() const noexcept { return reactor_; }
+  [[nodiscard]] Reactor* reactor() const noexcept { return reactor_; }  ///< null: it is gone
   [[nodiscard]] End end() const noexcept { return end_; }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
 
@@ -51,6 +51,8 @@ class Waiter {
   void wait(std::coroutine_handle<> coroutine, const WaitOptions& options);
   /// Resumes the coroutine from the loop.
   void finish(End how);
+  /// Nobody will resume it. What it waited on stays as it is.
+  void reactor_gone() noexcept;
   /// The deadline passed or a stop was requested. The default ends the wait at once.
   virtual void give_up(End why) { finish(why); }
 
@@ -62,7 +64,7 @@ class Waiter {
     void operator()() const noexcept;
   };
 
-  Reactor& reactor_;
+  Reactor* reactor_;
   std::coroutine_handle<> coroutine_;
   End end_ = End::none;
   std::uint64_t id_ = 0;  // 0: not waiting
@@ -81,6 +83,8 @@ class EventSource {
   /// A descriptor was readable.
   virtual void readable() = 0;
   [[nodiscard]] virtual Deadline wake_at() const { return Deadline::never(); }
+  /// The reactor is being destroyed: don't remove() yourself from it any more.
+  virtual void reactor_gone() noexcept {}
 };
 
 }  // namespace rdma

@@ -14,7 +14,7 @@
 #include <span>
 
 #include "rdma++/access.h"
-#include "rdma++/slice.h"
+#include "rdma++/own_slices.h"
 
 namespace rdma {
 
@@ -26,14 +26,13 @@ class MemoryWindow;
 /// independent of their origin, except for memory and lists of slices, which nobody owns here.
 class SendRequest {
  public:
-  /// Slices that a request holds itself; longer lists stay with the caller until they are posted.
-  static constexpr std::size_t kOwnSlices = 4;
-
-  SendRequest(const SendRequest& other) noexcept : wr_{other.wr_} { take_slices(other); }
+  SendRequest(const SendRequest& other) noexcept : wr_{other.wr_} {
+    slices_.copy(wr_, other.slices_);
+  }
   SendRequest& operator=(const SendRequest& other) noexcept {
     if (this != &other) {
       wr_ = other.wr_;
-      take_slices(other);
+      slices_.copy(wr_, other.slices_);
     }
     return *this;
   }
@@ -54,41 +53,15 @@ class SendRequest {
  protected:
   explicit SendRequest(ibv_wr_opcode opcode) noexcept : wr_{} { wr_.opcode = opcode; }
 
-  void set_slices(const Slice& slice) noexcept {
-    own_[0] = slice;
-    wr_.sg_list = own_;
-    wr_.num_sge = 1;
-  }
-  void set_slices(std::span<const Slice> slices) noexcept {
-    wr_.sg_list = const_cast<Slice*>(slices.data());
-    wr_.num_sge = static_cast<int>(slices.size());
-  }
-  template <std::size_t N>
-  void set_slices(const Slice (&slices)[N]) noexcept {
-    static_assert(N <= kOwnSlices, "give longer lists as std::span<const Slice>");
-    for (std::size_t i = 0; i < N; ++i) own_[i] = slices[i];
-    wr_.sg_list = own_;
-    wr_.num_sge = static_cast<int>(N);
+  template <class Slices>
+  void set_slices(const Slices& slices) noexcept {
+    slices_.set(wr_, slices);
   }
 
   mutable ibv_send_wr wr_;
 
  private:
-  void take_slices(const SendRequest& other) noexcept {
-    if (other.wr_.sg_list != other.own_) return;
-      // g++ 12 doesn't see that a list outside of the request returned above.
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
-    for (int i = 0; i < wr_.num_sge; ++i) own_[i] = other.own_[i];
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
-    wr_.sg_list = own_;
-  }
-
-  ibv_sge own_[kOwnSlices];  // the first num_sge of them have values
+  detail::OwnSlices slices_;
 };
 
 /// What every request can be told. Each returns the request, so calls chain.

@@ -50,7 +50,7 @@ def main():
         print(f"{cookbook}: {len(blocks)} recipes only: a section has none")
         return 1
     command = [*compiler, "-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wconversion",
-               "-Wshadow", "-Werror", "-I", include, "-x", "c++", "-"]
+               "-Wsign-conversion", "-Wshadow", "-Werror", "-I", include, "-x", "c++", "-"]
     done = subprocess.run(command, input=program(cookbook, blocks), text=True)
     if done.returncode == 0:
         print(f"{len(blocks)} recipes compile")

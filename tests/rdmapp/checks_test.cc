@@ -97,6 +97,43 @@ TEST_F(Checks, AResetQueuePairHoldsNothing) {
   EXPECT_THAT(reports.take(), IsEmpty());
 }
 
+TEST_F(Checks, RequestsWithoutAnIdAreNotMistakenForEachOther) {
+  Pair p;
+  Buffer received{p.pd, 100};
+  p.a.post(Recv{received}).check();                                         // id 0, like …
+  p.a.post(Send{p.near.slice(0, 10)}, Send{p.near.slice(10, 10)}).check();  // … these
+  p.a.to_error();
+  for (int i = 0; i < 3; ++i) ASSERT_FALSE(p.next().ok());
+  received = Buffer{p.pd, 100};
+  EXPECT_THAT(reports.take(), IsEmpty());
+}
+
+TEST_F(Checks, AFailureEndsTheUnsignaledRequestsBeforeIt) {
+  Pair p;
+  Buffer sent{p.pd, 100};
+  p.a.post(Write{sent.slice(0, 10), p.far.remote()}, Write{sent.slice(10, 10), p.far.remote()})
+      .check();
+  p.a.post(Write{p.near, RemoteBuffer{0, 4096, 0}}.id(3)).check();  // refused by the peer
+  EXPECT_EQ(p.next_of(3).status, IBV_WC_REM_ACCESS_ERR);
+  sent = Buffer{p.pd, 100};
+  EXPECT_THAT(reports.take(), IsEmpty());
+}
+
+/// Whoever is told may use the library.
+Buffer* released_by_reporter = nullptr;
+
+TEST_F(Checks, AReportMayReleaseMemory) {
+  Pair p;
+  Buffer other{p.pd, 100};
+  released_by_reporter = &other;
+  const Reporter before = set_reporter([](std::string_view) noexcept {
+    Buffer gone = std::move(*released_by_reporter);  // asks the checks, too
+  });
+  p.b.post(Recv{p.far.slice(0, 100)}).check();
+  p.b.post(Recv{p.far.slice(0, 100)}).check();
+  set_reporter(before);
+}
+
 TEST_F(Checks, WhatTheVerbRefusedIsNotInFlight) {
   const Context context{Device::by_name(kDevice)};
   const ProtectionDomain pd{context};

@@ -71,6 +71,53 @@ TEST_F(Connections, PrivateDataThatDoesNotFitIsRefusedHere) {
       AllOf(HasSubstr("57 bytes"), HasSubstr("room for 56")));
 }
 
+TEST_F(Connections, PrivateDataThatDoesNotFitTheAnswerNamesTheAnswer) {
+  ConnectionOptions answer;
+  answer.private_data.resize(197);
+  EXPECT_THAT(message_of<Error>([&] {
+                Listener listener{SocketAddress::of(kHost, 0)};
+                std::jthread knocks{[port = listener.port()] {
+                  EXPECT_THROW(static_cast<void>(Connection::connect(kHost, port)), Rejected);
+                }};
+                (void)listener.accept(answer);
+              }),
+              AllOf(HasSubstr("rdma_accept"), HasSubstr("197 bytes"), HasSubstr("room for 196")));
+}
+
+/// Takes every descriptor there is until it is destroyed.
+class NoDescriptors {
+ public:
+  NoDescriptors() {
+    for (int fd = dup(0); fd >= 0; fd = dup(0)) fds_.push_back(fd);
+    EXPECT_EQ(errno, EMFILE);
+  }
+  ~NoDescriptors() {
+    for (const int fd : fds_) close(fd);
+  }
+
+ private:
+  std::vector<int> fds_;
+};
+
+TEST_F(Connections, ARequestThatFindsNoDescriptorLeftIsRejected) {
+  Listener listener{SocketAddress::of(kHost, 0)};
+  std::jthread knocks{[port = listener.port()] {
+    EXPECT_THROW(static_cast<void>(Connection::connect(kHost, port)), Rejected);
+  }};
+  pollfd knock{.fd = listener.fd(), .events = POLLIN, .revents = 0};
+  ASSERT_EQ(poll(&knock, 1, 5000), 1);
+  const NoDescriptors none;
+  EXPECT_THAT(message_of<Error>([&] { (void)listener.next(0s); }),
+              HasSubstr("rdma_create_event_channel"));
+}
+
+TEST_F(Connections, AnotherThreadMayEndAWait) {
+  Ends ends = connect_ends();
+  std::jthread other{[&] { ends.client.qp().to_error(); }};
+  const Buffer room = ends.client.buffer(64);
+  EXPECT_THROW(ends.client.recv(room, 5s), Error);
+}
+
 TEST_F(Connections, ARejectionTellsWhy) {
   Listener listener{SocketAddress::of(kHost, 0)};
   together(

@@ -227,6 +227,60 @@ TEST_P(Coroutines, AConnectionThatGoesAwayResumesItsWaiters) {
   client = AsyncConnection{reactor, std::move(connect_ends().client)};
 }
 
+TEST_P(Coroutines, AWriteOrReadBeyondTheRemoteBufferIsRefusedHere) {
+  const Buffer target = server.buffer(64, Access::remote), near = client.buffer(128);
+  const RemoteBuffer half = target.remote().slice(0, 32);
+  EXPECT_THROW(static_cast<void>(client.write(near.slice(0, 33), half)), std::out_of_range);
+  EXPECT_THROW(static_cast<void>(client.read(near.slice(0, 33), half)), std::out_of_range);
+}
+
+Task<> accept_and_answer(Reactor& reactor, Listener& listener) {
+  co_await reactor.readable(listener.fd(), 20s);
+  auto request = listener.next(0s);
+  AsyncConnection conn = co_await AsyncConnection::accept(reactor, request.value(), 20s);
+  co_await conn.send_value(42, 20s);
+  co_await conn.disconnect(20s);
+}
+
+TEST_P(Coroutines, AnAcceptWaitsWhileOthersRun) {
+  Listener listener{SocketAddress::of(kHost, 0)};
+  together([&] { reactor.run(accept_and_answer(reactor, listener)); },
+           [port = listener.port()] {
+             Connection conn = Connection::connect(kHost, port);
+             EXPECT_EQ(conn.recv_value<int>(), 42);
+             conn.disconnect();
+           });
+}
+
+TEST_P(Coroutines, AnAcceptOfSomebodyWhoLeftIsGivenUp) {
+  Listener listener{SocketAddress::of(kHost, 0)};
+  std::jthread knocks{[port = listener.port()] {  // doesn't wait for the answer
+    ConnectionOptions options;
+    options.timeout = 50ms;
+    EXPECT_THROW(static_cast<void>(Connection::connect(kHost, port, options)), TimedOut);
+  }};
+  auto request = listener.next(5s);
+  knocks.join();
+  EXPECT_THROW(reactor.run(AsyncConnection::accept(reactor, request.value(), 200ms)), Error);
+}
+
+TEST_P(Coroutines, AReactorMayGoBeforeItsConnections) {
+  std::optional<AsyncConnection> mine;
+  std::optional<Task<>> held;
+  {
+    Reactor gone{GetParam()};
+    mine.emplace(gone, connect_ends().client);
+    held = receive(*mine, 10s);
+    held->start();
+  }  // Quiet: what was in flight is given up, its memory is free
+  EXPECT_EQ(mine->connection().qp().query().qp_state, IBV_QPS_ERR);
+  const Buffer room = mine->buffer(64);
+  EXPECT_THAT(message_of<Error>([&] { static_cast<void>(mine->recv(room)); }),
+              HasSubstr("its reactor is gone"));
+  mine.reset();
+  held.reset();
+}
+
 TEST_P(Coroutines, APostThatIsRefusedThrows) {
   const Buffer near = client.buffer(8), target = server.buffer(64, Access::remote_write);
   const std::vector<Slice> tooMany(100, near.slice());
