@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "rdma++/error.h"
 
@@ -33,7 +34,9 @@ class [[nodiscard]] PostStatus {
     switch (code_) {
       case ENOMEM:
       case ENOSPC:
-        return "the queue is full; poll completions of signaled requests first";
+        return receives() ? "the queue is full; a message has to take a receive first, or make it "
+                            "deeper"
+                          : "the queue is full; poll completions of signaled requests first";
       case EINVAL:
         return "the state of the queue pair, the number of slices, the inline length or the opcode "
                "doesn't fit";
@@ -43,6 +46,7 @@ class [[nodiscard]] PostStatus {
         return "refused";
     }
   }
+  [[nodiscard]] bool receives() const noexcept { return std::string_view{verb_}.ends_with("recv"); }
   [[noreturn]] [[gnu::cold]] void raise() const { throw Error{verb_, "", code_, cause()}; }
 
   const char* verb_ = "";

@@ -84,6 +84,16 @@ TEST_F(Errors, PostsReturnAStatus) {
   EXPECT_THROW(status.check(), Error);
 }
 
+TEST_F(Errors, AFullQueueSaysWhatEmptiesIt) {
+  QueuePair qp = QueuePair::rc(pd).cq(cq).depth(1, 1).create();
+  qp.to_init();
+  const Buffer buffer{pd, 64};
+  PostStatus status;
+  for (int i = 0; i < 100'000 && status.ok(); ++i) status = qp.post(Recv{});
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("ibv_post_recv"), HasSubstr("a message has to take a receive")));
+}
+
 TEST_F(Errors, APortThatIsTaken) {
   const Listener first{SocketAddress::of(kHost, 0)};
   EXPECT_THAT(
