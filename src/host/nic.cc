@@ -19,7 +19,8 @@ namespace {
 
 std::mutex starting;
 std::atomic<Nic*> running{nullptr};
-std::atomic<pid_t> running_in{0};  // a child of vfork() sees its parent's memory
+std::atomic<Nic*> forgotten{nullptr};  // in a child: its parent's, not leaked but left
+std::atomic<pid_t> running_in{0};      // a child of vfork() sees its parent's memory
 
 }  // namespace
 
@@ -61,6 +62,7 @@ Result<Nic*> Nic::instance() {
         },
         [] {
           if (Nic* parents = running.exchange(nullptr)) {
+            forgotten.store(parents);
             parents->impl_->abandon();
             parents->impl_->engine.unlock();
           }
@@ -112,7 +114,7 @@ bool add_source_port(const QueuePair& qp, engine::SendRequest& r) {
   const bool sends = qp.pair->state.load(std::memory_order_relaxed) >= engine::QpState::rts;
   if (qp.pair->type != engine::QpType::ud || !sends) return true;
   packet::Flow& flow = r.destination.flow;
-  flow.source_port = qp.ports.at(flow.source);
+  flow.source_port = qp.ports ? qp.ports->at(flow.source) : std::uint16_t{0};
   return flow.source_port != 0;
 }
 

@@ -72,19 +72,20 @@ Status Nic::Impl::open_path(const Device& device, const engine::QueuePair& qp,
 /// Datagrams may come to, and leave from, any address of the device. One that can't be opened
 /// is no reason to do without the others.
 Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
+  if (!qp.ports) qp.ports = std::make_unique<SourcePorts>();
   std::optional<Error> problem;
   for (const IpAddress& address : device.gids) {
-    if (address == IpAddress{} || qp.ports.at(address) != 0) continue;
+    if (address == IpAddress{} || qp.ports->at(address) != 0) continue;
     Status opened = open_address(address, device.interface_index);
     const auto port =
         opened ? wire_->source_port(address, qp.pair->qpn) : Result<std::uint16_t>{opened.error()};
-    if (port && qp.ports.add(address, *port)) continue;
+    if (port && qp.ports->add(address, *port)) continue;
     problem = port ? Error{ENOMEM, fmt::format("it has {} addresses already", SourcePorts::kMost)}
                    : port.error();
     log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.pair->qpn.value(), address.text(),
         problem->message);
   }
-  if (qp.ports.empty() && problem) return *problem;
+  if (qp.ports->empty() && problem) return *problem;
   qp.device = device.name;
   everywhere_.add(qp);
   return Ok{};

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -61,9 +62,9 @@ struct Membership {
 struct QueuePair {
   engine::QueuePair* pair = nullptr;
   EventSource events;
-  SourcePorts ports;               // UD
-  std::string device;              // UD, from RTR on: whose addresses these are
-  std::vector<Membership> groups;  // UD
+  std::unique_ptr<SourcePorts> ports{};  // UD, from RTR on
+  std::string device;                    // UD, from RTR on: whose addresses these are
+  std::vector<Membership> groups;        // UD
 };
 
 struct SharedReceiveQueue {

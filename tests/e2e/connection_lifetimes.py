@@ -331,7 +331,9 @@ class Nobody(Case):
         took = time.monotonic() - begin
         if status == 0 or not re.search(r"RDMA_CM_EVENT_UNREACHABLE, error -111\b", output):
             raise CaseFailed(f"a client of nobody ended with {status} after {took:.1f} s:\n{output}")
-        if not 3 <= took <= 3 + 5 * host.slow:
+        # The kernel sends one ICMP message a second to an address, after six at once: one that is
+        # held back costs the usual time of a repetition.
+        if not 3 <= took <= 3 + 10 * host.slow:
             raise CaseFailed(f"it took {took:.1f} s")
 
         client = host.start(network.client.namespace, rping_client(network, port, self.family))
