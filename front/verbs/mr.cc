@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <span>
@@ -154,8 +155,12 @@ Status check_dm_access(unsigned access) {
 int advise_mr(ibv_pd* ibpd, ibv_advise_mr_advice advice, std::uint32_t flags, ibv_sge* list,
               std::uint32_t count) {
   return guarded_status("ibv_advise_mr", [&]() -> Status {
-    if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
-      return Error{EOPNOTSUPP, fmt::format("advice {} is unknown", int{advice})};
+    // A program in C may hand in any number.
+    unsigned number = 0;
+    static_assert(sizeof number == sizeof advice);
+    std::memcpy(&number, &advice, sizeof number);
+    if (number > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) {
+      return Error{EOPNOTSUPP, fmt::format("advice {} is unknown", number)};
     }
     if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) {
       return Error{EINVAL, fmt::format("flags {:#x}, {} ranges", flags, count)};
