@@ -18,8 +18,8 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 # The only reasons to skip. Whatever else is skipped is a capability that was lost.
 REASONS = {
-    "no dma-buf": r"dmabuf is not supported|cuda-python",
-    "no raw packets": r"root on Ethernet|RAW_PACKET|type 8",
+    "no dma-buf": r"dmabuf is not supported|/dev/dri/|cuda-python",
+    "no raw packets": r"root on Ethernet|Raw Packet QP|QP type 8 is",
     "no tag matching": r"^tests\.test_tag_matching\.",
     "no huge pages here": r"[Hh]uge pages",
     "full GID table": r"All gid indices populated",
