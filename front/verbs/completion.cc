@@ -40,6 +40,13 @@ unsigned flags_of(const engine::Completion& c) {
   return flags;
 }
 
+std::uint8_t service_level_of(const engine::Completion& c) {
+  constexpr std::uint8_t kUdpOverIpv6 = 8 | 1;
+  constexpr std::uint8_t kUdpOverIpv4 = 8 | 2;
+  if (!c.has_grh) return 0;
+  return c.over_ipv4 ? kUdpOverIpv4 : kUdpOverIpv6;
+}
+
 std::uint32_t immediate_of(const engine::Completion& c) {
   if (c.has_invalidated) return c.invalidated.value();
   std::uint32_t bytes = 0;

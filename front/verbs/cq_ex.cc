@@ -67,7 +67,7 @@ std::uint32_t read_src_qp(ibv_cq_ex* cq) { return cq_of(cq).current.source_qpn.v
 
 // RoCE has no LIDs, and the service level of an Ethernet frame doesn't reach a socket.
 std::uint32_t read_slid(ibv_cq_ex*) { return 0; }
-std::uint8_t read_sl(ibv_cq_ex*) { return 0; }
+std::uint8_t read_sl(ibv_cq_ex* cq) { return service_level_of(cq_of(cq).current); }
 std::uint8_t read_dlid_path_bits(ibv_cq_ex*) { return 0; }
 
 std::uint64_t nanoseconds(const engine::Completion& c) {

@@ -22,6 +22,7 @@ ibv_wc convert(const engine::Completion& c) {
   wc.wc_flags = flags_of(c);
   wc.imm_data = immediate_of(c);  // or invalidated_rkey
   wc.src_qp = c.source_qpn.value();
+  wc.sl = service_level_of(c);
   wc.qp_num = c.qpn.value();
   return wc;
 }

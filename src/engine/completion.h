@@ -48,6 +48,7 @@ struct Completion {
   bool has_immediate = false;
   bool has_invalidated = false;  // `invalidated` names a key that is no longer valid
   bool has_grh = false;          // the first 40 bytes of the buffer are the GRH
+  bool over_ipv4 = false;        // … and it is an IPv4 header behind 20 bytes of nothing
   bool solicited = false;
   packet::Immediate immediate{};
   std::uint32_t byte_count = 0;

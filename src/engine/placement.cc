@@ -79,6 +79,7 @@ void complete_receive(Services& services, QueuePair& qp, const packet::Packet& p
                         .has_immediate = p.info().immediate,
                         .has_invalidated = p.info().ieth,
                         .has_grh = p.info().deth,
+                        .over_ipv4 = receive.over_ipv4,
                         .solicited = p.bth.solicited,
                         .immediate = p.immediate,
                         .byte_count = qp.responder.received,

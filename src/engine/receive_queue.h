@@ -13,6 +13,7 @@ namespace verbena::engine {
 /// A receive that was taken from its queue and is being filled.
 struct TakenReceive {
   bool taken = false;
+  bool over_ipv4 = false;  // by a datagram, see Completion
   std::uint64_t wr_id = 0;
   std::uint32_t length = 0;
   std::vector<Sge> sges{};

@@ -119,6 +119,7 @@ void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& 
     return;
   }
   qp.responder.received = static_cast<std::uint32_t>(size);
+  qp.responder.receive.over_ipv4 = datagram.source.is_v4();
   complete_receive(services, qp, p);
 }
 

@@ -1,4 +1,5 @@
-"""The middleware that applications stand on, unmodified: UCX, libfabric, fio, QEMU."""
+"""The middleware that applications stand on, unmodified: UCX, libfabric, Open MPI, fio,
+QEMU. docs/clients.md has the commands."""
 
 import dataclasses
 import json
@@ -15,6 +16,87 @@ from network import ROCE_PORT, Topology
 from programs import CaseFailed, CaseSkipped, need_programs, tail
 
 FABRIC = Topology("fabric", mtu=9000)  # libfabric uses no loopback interface
+
+
+def run_pair(host, network, server_argv, client_argv, port, timeout, env=None):
+    """The client's output. Both must end well."""
+    server = host.start(network.server.namespace, server_argv, env=env)
+    client = None
+    try:
+        host.wait_listening(network.server.namespace, port, server)
+        deadline = host.deadline(timeout)
+        client = host.start(network.client.namespace, client_argv, env=env)
+        status = client.wait(deadline)
+        if status != 0:
+            raise CaseFailed(f"the client ended with {status}")
+        if server.wait(deadline) != 0:
+            raise CaseFailed(f"the server ended with {server.poll()}")
+        return client.output()
+    except CaseFailed as failure:
+        logs = "\n".join(tail(p) for p in (server, client) if p)
+        raise CaseFailed(f"{failure}\n{logs}") from None
+    finally:
+        for process in (server, client):
+            if process:
+                process.kill()
+
+
+# ---------------------------------------------------------------- UCX
+
+@dataclasses.dataclass(frozen=True)
+class Ucx(Case):
+    """ucx_perftest over one transport of ours and no other."""
+    transport: str = ""
+    test: str = ""
+    size: int = 4000
+
+    def run(self, host, network):
+        need_programs("ucx_perftest")
+        port = next_tcp_port()
+        env = {"UCX_TLS": f"{self.transport},self",
+               "UCX_NET_DEVICES": f"{network.server.device}:1"}
+        client = ("ucx_perftest", network.server.addresses[4], "-p", str(port), "-t", self.test,
+                  "-s", str(self.size), "-n", "200", "-w", "10", "-f")
+        output = run_pair(host, network, ("ucx_perftest", "-p", str(port)), client, port,
+                          self.timeout, env)
+        result = re.search(r"^(?:Final:|\|)? *[\w]* +(\d+) +([\d.]+) +([\d.]+)", output, re.M)
+        if not result or int(result.group(1)) < 200:
+            raise CaseFailed(f"no result of 200 iterations:\n{output}")
+        return f"{result.group(3)} us"
+
+
+# ---------------------------------------------------------------- Open MPI
+
+def mpi_program(host):
+    need_programs("mpirun", "mpicc")
+    program = os.path.join(host.logs, "mpi_collectives")
+    if not os.path.exists(program):
+        source = pathlib.Path(__file__).parent / "programs" / "mpi_collectives.c"
+        subprocess.run(["mpicc", "-O2", "-o", program, str(source)], check=True)
+        os.chmod(program, 0o755)
+    return program
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenMpi(Case):
+    """Collectives over UCX, whose results the program checks; nothing but our device between the
+    ranks: no shared memory, no TCP."""
+    ranks: int = 2
+
+    def run(self, host, network):
+        program = mpi_program(host)
+        before = network.server.namespace.udp_datagrams_sent()
+        command = ("sh", "-c", 'exec mpirun -x LD_PRELOAD "$@"', "mpirun", "-np", str(self.ranks),
+                   "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "self",
+                   "--mca", "osc", "^ucx", "--mca", "plm", "isolated",
+                   "-x", "UCX_TLS=rc_v,self", "-x", f"UCX_NET_DEVICES={network.server.device}:1",
+                   program)
+        status, output = host.run(network.server.namespace, command, timeout=self.timeout)
+        check_output(status, output, 0, (rf"^{self.ranks} ranks agree",))
+        sent = network.server.namespace.udp_datagrams_sent() - before
+        if sent < 100:
+            raise CaseFailed(f"{sent} datagrams: the ranks spoke by other means")
+        return f"{sent} datagrams"
 
 
 # ---------------------------------------------------------------- fio
@@ -149,6 +231,11 @@ class QemuMigration(Case):
 def ucx_cases():
     yield Output(LO, "ucx/info", ("ucx_info", "-d"),
                  (r"Transport: rc_verbs\n# +Device: vb_lo:1", r"Transport: ud_verbs"), quick=True)
+    for transport in ("rc_v", "ud_v"):
+        for test in ("tag_lat", "tag_bw", "stream_bw", "ucp_put_bw", "ucp_get"):
+            yield Ucx(LO, f"ucx/{transport}-{test}", transport, test)
+        for test in ("ucp_fadd", "ucp_cswap"):
+            yield Ucx(LO, f"ucx/{transport}-{test}", transport, test, 8)
 
 
 def fabric_cases():
@@ -161,5 +248,6 @@ def fabric_cases():
 
 def all_cases():
     return [*ucx_cases(), *fabric_cases(),
+            *(OpenMpi(LO, f"openmpi/{ranks}-ranks", ranks) for ranks in (2, 8)),
             *(Fio(LO, f"fio/{verb}", verb) for verb in ("write", "read")),
             QemuMigration(LO, "qemu/migration")]
