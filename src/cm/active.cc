@@ -47,6 +47,7 @@ Connection connection_for(Core& core, const ConnectParameters& p) {
   c.hop_limit = p.hop_limit;
   c.flow_label = p.flow_label;
   c.response_interval = request_interval(p.response_timeout, p.ack_timeout);
+  c.peer_interval = bounded(p.response_timeout.duration());
   c.max_retries = std::min<std::uint8_t>(15, p.max_retries);
   return c;
 }
@@ -131,13 +132,14 @@ void first_rep(Core& core, Connection& c, const Received& r, const packet::CmRep
   core.stop_waiting(c);
   take_offer(core, c, r, m);
   c.state = State::rep_rcvd;
+  c.early_until = r.now + Repetitions::early_within(c.peer_interval);
   core.tell(c, {.kind = EventKind::connect_response,
                 .offer = c.peer,
                 .private_data = {m.private_data.begin(), m.private_data.end()}});
 }
 
 /// Our RTU was lost, or the owner takes its time.
-void repeated_rep(Core& core, Connection& c, const packet::CmRep& m) {
+void repeated_rep(Core& core, const Received& r, Connection& c, const packet::CmRep& m) {
   if (!c.active || m.local_id != c.remote_id) {
     ++core.counters.drop_state;
     return;
@@ -145,7 +147,7 @@ void repeated_rep(Core& core, Connection& c, const packet::CmRep& m) {
   ++core.counters.rx_duplicates[packet::CmAttribute::rep];
   if (c.state == State::established) {
     core.resend({c.route, c.rtu});
-  } else if (c.state == State::rep_rcvd) {
+  } else if (c.state == State::rep_rcvd && r.now >= c.early_until) {
     core.send(c.route, c.transaction,
               packet::CmMra{.local_id = c.local_id,
                             .remote_id = c.remote_id,
@@ -182,7 +184,7 @@ void on_rep(Core& core, const Received& r, const packet::CmRep& m) {
     return;
   }
   if (c->state == State::req_sent) return first_rep(core, *c, r, m);
-  repeated_rep(core, *c, m);
+  repeated_rep(core, r, *c, m);
 }
 
 void request_undelivered(Core& core, Connection& c, const IncomingMad& mad, int code, Instant now) {
@@ -192,7 +194,8 @@ void request_undelivered(Core& core, Connection& c, const IncomingMad& mad, int 
     return;
   }
   if (const auto soon = c.pending.unheard.again(now)) {
-    return core.table.set_deadline(c, now + *soon);
+    c.pending.repetitions.ask(now + *soon);
+    return core.reschedule(c);
   }
   ++core.counters.unheard;
   core.tell(c, {.kind = EventKind::unreachable, .status = -code});

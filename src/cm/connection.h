@@ -6,10 +6,10 @@
 //        ------                                       -------
 //   connect(): REQ                              REQ for a listener
 //          |                                            | connect_request
-//      req_sent --- MRA: waits longer              req_rcvd --- REQ again: MRA
+//      req_sent --- MRA: waits longer              req_rcvd --- REQ again, late: MRA
 //          | REP                                        | accept(): REP
 //          | connect_response                           |
-//      rep_rcvd --- REP again: MRA                 rep_sent --- MRA: waits longer
+//      rep_rcvd --- REP again, late: MRA           rep_sent --- MRA: waits longer
 //          | establish(): RTU                           |  |    REQ again: REP
 //          |                                        RTU |  | DREQ: the RTU was lost
 //          |                                established |  |
@@ -39,6 +39,7 @@
 #include "base/time.h"
 #include "cm/event.h"
 #include "cm/parameters.h"
+#include "cm/repetitions.h"
 #include "cm/route.h"
 #include "cm/unheard.h"
 #include "packet/cm_req.h"
@@ -63,8 +64,7 @@ enum class State : std::uint8_t {
 /// A message that waits for its answer.
 struct Pending {
   packet::MadBytes mad{};
-  Duration interval{};
-  std::uint8_t retries_left = 0;
+  Repetitions repetitions{};
   bool peer_is_busy = false;  // a MRA came; a second one prolongs nothing
   Unheard unheard{};          // in req_sent, dreq_sent
 };
@@ -91,7 +91,9 @@ struct Connection {
   std::uint32_t flow_label = 0;
 
   Duration response_interval{};  // for the peer's answers
+  Duration peer_interval{};      // for ours, before the peer repeats its REQ or REP
   std::uint8_t max_retries = 0;
+  Instant early_until{};   // in req_rcvd, rep_rcvd: until then the peer repeats early, if at all
   Instant request_over{};  // passive: the peer's REQ will not be repeated after this
 
   Pending pending{};           // in req_sent, rep_sent, dreq_sent

@@ -41,10 +41,11 @@ void Core::tell(const Connection& c, Event event) {
 void Core::send_and_wait(Connection& c, std::uint64_t transaction, const packet::CmMessage& message,
                          Instant now) {
   c.pending = {.mad = send(c.route, transaction, message),
-               .interval = c.response_interval,
-               .retries_left = c.max_retries};
-  table.set_deadline(c, now + c.response_interval);
+               .repetitions = {now, c.response_interval, c.max_retries}};
+  reschedule(c);
 }
+
+void Core::reschedule(Connection& c) { table.set_deadline(c, c.pending.repetitions.next()); }
 
 void Core::stop_waiting(Connection& c) { table.set_deadline(c, kNever); }
 

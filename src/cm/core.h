@@ -64,6 +64,8 @@ struct Core {
   /// Sends it, and again until stop_waiting() or until nobody answers.
   void send_and_wait(Connection& c, std::uint64_t transaction, const packet::CmMessage& message,
                      Instant now);
+  /// The repetitions of what it waits with have changed.
+  void reschedule(Connection& c);
   void stop_waiting(Connection& c);
 
   /// REJ of a message that belongs to no connection of ours.

@@ -99,8 +99,9 @@ Connection connection_for(Core& core, const Received& r, const CmReq& m, const A
   c.flow_label = m.primary.flow_label;
   c.response_interval = bounded(m.local_response_timeout.duration());
   c.max_retries = m.max_cm_retries;
-  const Duration interval = request_interval(m.remote_response_timeout, m.primary.ack_timeout);
-  c.request_over = r.now + request_span(interval, m.max_cm_retries);
+  c.peer_interval = request_interval(m.remote_response_timeout, m.primary.ack_timeout);
+  c.early_until = r.now + Repetitions::early_within(c.peer_interval);
+  c.request_over = r.now + request_span(c.peer_interval, m.max_cm_retries);
   return c;
 }
 
@@ -141,7 +142,8 @@ void repeated_request(Core& core, const Received& r, Connection& c) {
   ++core.counters.rx_duplicates[CmAttribute::req];
   switch (c.state) {
     case State::req_rcvd:
-      return ask_for_patience(core, r, c);
+      if (r.now >= c.early_until) ask_for_patience(core, r, c);
+      return;
     case State::rep_sent:
       return core.resend({c.route, c.pending.mad});
     case State::timewait:

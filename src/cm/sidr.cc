@@ -42,15 +42,14 @@ Result<ConnectionId> Sidr::request(const SidrRequestParameters& p, Instant now) 
   s.peer.local = {p.source, p.source_port};
   s.peer.remote = {p.destination, p.service.port()};
   s.peer.service = p.service;
-  s.interval = bounded(p.timeout);
-  s.retries_left = p.max_retries;
+  s.repetitions = {now, bounded(p.timeout), p.max_retries};
   CmSidrReq req{.request_id = s.request_id, .service = p.service};
   put_request_data({.source_port = p.source_port, .source = p.source, .destination = p.destination},
                    p.service, p.private_data, req.private_data);
   s.mad = core_.send(s.route, s.transaction, req);
   active_.emplace(s.request_id.value(), s.id);
   Resolution& added = resolutions_.emplace(s.id, s).first->second;
-  set_deadline(added, now + added.interval);
+  set_deadline(added, added.repetitions.next());
   return added.id;
 }
 
@@ -163,7 +162,10 @@ void Sidr::on_undelivered(packet::CommId request_id, const IncomingMad& mad, int
     ++core_.counters.drop_undelivered;
     return;
   }
-  if (const auto soon = s->unheard.again(now)) return set_deadline(*s, now + *soon);
+  if (const auto soon = s->unheard.again(now)) {
+    s->repetitions.ask(now + *soon);
+    return set_deadline(*s, s->repetitions.next());
+  }
   ++core_.counters.unheard;
   tell(*s, {.kind = EventKind::unreachable, .status = -code});
   remove(*s);
@@ -172,16 +174,14 @@ void Sidr::on_undelivered(packet::CommId request_id, const IncomingMad& mad, int
 void Sidr::expire(Instant now) {
   while (const auto id = deadlines_.due(now)) {
     Resolution& s = *find(*id);
-    const bool counts = !s.unheard.repeats();
-    if (counts && s.retries_left == 0) {
+    if (!s.repetitions.again(now)) {
       ++core_.counters.timeouts;
       tell(s, {.kind = EventKind::unreachable, .status = -ETIMEDOUT});
       remove(s);
       continue;
     }
-    if (counts) --s.retries_left;
     core_.resend({s.route, s.mad});
-    set_deadline(s, now + s.interval);
+    set_deadline(s, s.repetitions.next());
   }
 }
 

@@ -19,6 +19,7 @@
 #include "cm/core.h"
 #include "cm/deadlines.h"
 #include "cm/parameters.h"
+#include "cm/repetitions.h"
 #include "cm/unheard.h"
 #include "packet/cm_sidr_rep.h"
 #include "packet/cm_sidr_req.h"
@@ -53,8 +54,7 @@ class Sidr {
     PeerOffer peer{};
     // active
     packet::MadBytes mad{};
-    Duration interval{};
-    std::uint8_t retries_left = 0;
+    Repetitions repetitions{};
     Unheard unheard{};
     Instant deadline = kNever;
     // passive

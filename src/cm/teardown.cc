@@ -295,8 +295,9 @@ void on_mra(Core& core, const Received& r, const packet::CmMra& m) {
     return;
   }
   c->pending.peer_is_busy = true;
-  c->pending.interval = bounded(m.service_timeout.duration() + c->ack_timeout.duration());
-  core.table.set_deadline(*c, r.now + c->pending.interval);
+  c->pending.repetitions.wait_longer(
+      r.now, bounded(m.service_timeout.duration() + c->ack_timeout.duration()));
+  core.reschedule(*c);
 }
 
 void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Instant now) {
@@ -305,7 +306,8 @@ void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Inst
     return;
   }
   if (const auto soon = c.pending.unheard.again(now)) {
-    return core.table.set_deadline(c, now + *soon);
+    c.pending.repetitions.ask(now + *soon);
+    return core.reschedule(c);
   }
   ++core.counters.unheard;
   time_out(core, c, now);
@@ -316,12 +318,9 @@ void on_deadline(Core& core, Connection& c, Instant now) {
     core.tell(c, {.kind = EventKind::timewait_exit});
     return core.remove(c);
   }
-  if (!c.pending.unheard.repeats()) {
-    if (c.pending.retries_left == 0) return time_out(core, c, now);
-    --c.pending.retries_left;
-  }
+  if (!c.pending.repetitions.again(now)) return time_out(core, c, now);
   core.resend({c.route, c.pending.mad});
-  core.table.set_deadline(c, now + c.pending.interval);
+  core.reschedule(c);
 }
 
 }  // namespace verbena::cm

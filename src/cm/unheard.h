@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
-#include <utility>
 
 #include "base/time.h"
 #include "cm/route.h"
@@ -28,17 +27,12 @@ class Unheard {
     if (times_ == 0) since_ = now;
     ++times_;
     if (times_ >= kLeast && now - since_ >= kPatience) return std::nullopt;
-    repeats_ = true;
     return std::min(kLongest, kFirst * (1u << std::min(times_ - 1, 8u)));
   }
-
-  /// The repetition that is due was asked for by again(), and is none of those that are counted.
-  [[nodiscard]] bool repeats() { return std::exchange(repeats_, false); }
 
  private:
   unsigned times_ = 0;
   Instant since_{};
-  bool repeats_ = false;
 };
 
 /// Whether `back` is `sent`, come back: nobody else knows its communication id.

@@ -32,6 +32,7 @@ CM_CORE = "src/cm/core.cc"
 CM_SIDR = "src/cm/sidr.cc"
 CM_MANAGER = "src/cm/connection_manager.cc"
 CM_UNHEARD = "src/cm/unheard.h"
+CM_REPETITIONS = "src/cm/repetitions.h"
 
 MUTANTS = [
     # ---- responder: sequence numbers, duplicates
@@ -703,10 +704,6 @@ MUTANTS = [
     ("cm-each-mra-prolongs", CM_TEARDOWN,
      "if (!awaited || c->pending.peer_is_busy) {",
      "if (!awaited) {"),
-    # Repetition.ARequestIsRepeatedFifteenTimesThenUnreachable
-    ("cm-one-repetition-too-few", CM_TEARDOWN,
-     "if (c.pending.retries_left == 0) return time_out(core, c, now);",
-     "if (c.pending.retries_left <= 1) return time_out(core, c, now);"),
     # CmProperty: two endings
     ("cm-repeated-drep-ends-again", CM_TEARDOWN,
      "if (c->state != State::dreq_sent) {",
@@ -802,10 +799,30 @@ MUTANTS = [
     ("cm-icmp-ends-what-was-answered", CM_ACTIVE,
      "const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;",
      "const bool waits = true;"),
-    # UnheardTest.OneWordChangesNothingButTheNextRepetition
-    ("cm-repetition-for-icmp-counts", CM_TEARDOWN,
-     "if (!c.pending.unheard.repeats()) {",
-     "if (true) {"),
+    # Repetition.ARequestIsRepeatedTwiceEarlyAndFifteenTimesThenUnreachable
+    ("cm-one-repetition-too-few", CM_REPETITIONS,
+     "if (retries_left_ == 0) return false;",
+     "if (retries_left_ <= 1) return false;"),
+    # UnheardTest.OneWordChangesNothingButTheNextRepetition, EarlyRepetition
+    ("cm-early-repetitions-count", CM_REPETITIONS,
+     "if (counted_ > now) return true;",
+     ""),
+    # EarlyRepetition.ALostRequestCostsAFifthOfASecond and the like
+    ("cm-nothing-is-repeated-early", CM_REPETITIONS,
+     "return after <= early_within(interval_) ? sent_ + after : kNever;",
+     "return after < Duration{} ? sent_ : kNever;"),
+    # RepetitionsTest.APeerThatNeedsTimeIsLeftAlone
+    ("cm-busy-peer-is-pressed", CM_REPETITIONS,
+     "early_done_ = kEarly.size();",
+     ""),
+    # EarlyRepetition.SlowOwnersAreNotMindedAtFirst
+    ("cm-early-request-gets-mra", CM_PASSIVE,
+     "if (r.now >= c.early_until) ask_for_patience(core, r, c);",
+     "ask_for_patience(core, r, c);"),
+    # EarlyRepetition.SlowOwnersAreNotMindedAtFirst
+    ("cm-early-reply-gets-mra", CM_ACTIVE,
+     "} else if (c.state == State::rep_rcvd && r.now >= c.early_until) {",
+     "} else if (c.state == State::rep_rcvd) {"),
     # Orphans.ADisconnectIsAgreedTo
     ("cm-nobody-speaks-for-the-dead", CM_MANAGER,
      "if (!mad.orphaned && !is_for_us(good.message)) {",

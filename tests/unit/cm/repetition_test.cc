@@ -9,12 +9,19 @@ namespace {
 
 class Repetition : public TwoHosts {};
 
-TEST_F(Repetition, ARequestIsRepeatedFifteenTimesThenUnreachable) {
+/// 4.096 us * (2^20 + 2^19): the peer's time, and the way.
+constexpr Duration kRequestInterval{4096ll * ((1 << 20) + (1 << 19))};
+constexpr Duration kReplyInterval{4096ll << 20};
+
+TEST_F(Repetition, ARequestIsRepeatedTwiceEarlyAndFifteenTimesThenUnreachable) {
   const auto id = a.cm.connect(request(), now);
   const auto first = a.sent_one();
   const Instant begin = now;
-  for (int i = 0; i < 15; ++i) {
+  std::vector<Duration> expected{200ms, 1s};
+  for (int i = 1; i <= 15; ++i) expected.push_back(i * kRequestInterval);
+  for (const Duration when : expected) {
     pass_to_deadline(a);
+    EXPECT_EQ(now - begin, when);
     const auto again = a.sent_one();
     EXPECT_EQ(again.bytes, first.bytes);
     EXPECT_TRUE(a.told().empty());
@@ -24,13 +31,13 @@ TEST_F(Repetition, ARequestIsRepeatedFifteenTimesThenUnreachable) {
   EXPECT_EQ(told.kind, EventKind::unreachable);
   EXPECT_EQ(told.id, *id);
   EXPECT_EQ(told.status, -ETIMEDOUT);
-  // 4.096 us * (2^20 + 2^19) sixteen times: the peer's time, and the way.
-  EXPECT_EQ(now - begin, 16 * Duration{4096ll * ((1 << 20) + (1 << 19))});
+  EXPECT_EQ(now - begin, 16 * kRequestInterval);
   const auto rej = message_of<packet::CmRej>(a.sent_one());
   EXPECT_EQ(rej.reason, RejectReason::timeout);
   EXPECT_EQ(rej.info_length, 8);
   EXPECT_EQ(a.cm.connections(), 0u);
-  EXPECT_EQ(a.cm.counters().tx_retries[CmAttribute::req], 15u);
+  EXPECT_EQ(a.cm.counters().tx_retries[CmAttribute::req], 17u);
+  EXPECT_EQ(a.cm.counters().timeouts, 1u);
 }
 
 TEST_F(Repetition, MraMakesItWaitLonger) {
@@ -39,6 +46,9 @@ TEST_F(Repetition, MraMakesItWaitLonger) {
   const auto req = a.sent_one();
   deliver(req);
   ASSERT_EQ(b.told().size(), 1u);
+  pass_to_deadline(a);
+  pass_to_deadline(a);
+  (void)a.sent();  // the early ones
   pass_to_deadline(a);
   deliver(a.sent_one());  // the same again: the owner of B is slow
   const auto mra = b.sent_one();
@@ -73,6 +83,7 @@ TEST_F(Repetition, ARepeatedReplyGetsMraThenRtu) {
   const auto rep = b.sent_one();
   deliver(rep);
   EXPECT_EQ(a.told().size(), 1u);
+  now += kReplyInterval;
   deliver(rep);
   EXPECT_EQ(message_of<packet::CmMra>(a.sent_one()).message, packet::CmAnswered::rep);
   ASSERT_TRUE(a.cm.establish(*id, {3}).ok());
@@ -100,11 +111,12 @@ TEST_F(Repetition, AReplyIsRepeatedThenUnreachable) {
   const auto id = b.told_one().id;
   const Instant begin = now;
   ASSERT_TRUE(b.cm.accept(id, reply(), now).ok());
-  for (int i = 0; i < 16; ++i) {
+  for (int i = 0; i < 18; ++i) {                           // two of them early
     EXPECT_EQ(decoded(b.sent_one()).message.index(), 3u);  // REP
+    EXPECT_TRUE(b.told().empty());
     pass_to_deadline(b);
   }
-  EXPECT_EQ(now - begin, 16 * Duration{4096ll << 20});
+  EXPECT_EQ(now - begin, 16 * kReplyInterval);
   const Event told = b.told_one();
   EXPECT_EQ(told.kind, EventKind::unreachable);
   EXPECT_EQ(told.status, -ETIMEDOUT);
@@ -136,6 +148,7 @@ TEST_F(Repetition, AfterAnMraARejectIsRememberedLonger) {
   const auto req = a.sent_one();
   deliver(req);
   const auto id = b.told_one().id;
+  now += kRequestInterval / 2;
   deliver(req);
   deliver(b.sent_one());  // the MRA
   ASSERT_TRUE(b.cm.reject(id, {}).ok());
