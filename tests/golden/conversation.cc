@@ -143,7 +143,8 @@ std::uint32_t Message::length() const {
 }
 
 std::optional<Conversation> Conversation::read(std::string_view name) {
-  const std::string base = std::string{VERBENA_GOLDEN_DIR} + "/" + std::string{name};
+  std::string base{VERBENA_GOLDEN_DIR "/"};
+  base += name;
   try {
     return Conversation{std::string{name}, read_frames(base + ".pcap"), read_story(base + ".txt")};
   } catch (const std::runtime_error& e) {
