@@ -271,7 +271,8 @@ class Stopped(WithServer):
 @dataclasses.dataclass(frozen=True)
 class StoppedAmongThree(WithServer):
     """Three processes hold an address, each is stopped in its turn, and a fourth one is connected to.
-    A request that waited for the stopped one would come again after more than 4 s."""
+    What waits for the stopped one comes again after 200 ms, and then after 1 s; the next time after
+    more than 4 s."""
     most: float = 2.0  # seconds of a connection, on a busy machine
 
     def serve(self, host, network, port):
