@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -90,6 +91,19 @@ void Ucma::hang_up() {
       if (id->connection) manager.destroy(*id->connection, now);
     }
   });
+  // The NIC thread needs it to repeat a good-bye that the network lost. Nobody will when we are
+  // gone, and the peer would wait for ever: so we stay for one repetition, at most.
+  held.unlock();
+  constexpr Duration kAnswered = std::chrono::milliseconds{450};
+  bool waits = true;
+  const auto look = [&](cm::ConnectionManager& manager, Instant) {
+    waits = manager.says_goodbye();
+  };
+  for (const auto end = std::chrono::steady_clock::now() + kAnswered;
+       waits && std::chrono::steady_clock::now() < end;) {
+    if (!nic_->manage_within(kPatience, look)) return;
+    if (waits) std::this_thread::sleep_for(kPause);
+  }
 }
 
 /// Registered after the NIC's own, so that our lock is taken before the NIC's.

@@ -1,5 +1,6 @@
 #include "cm/connection_table.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace verbena::cm {
@@ -45,6 +46,11 @@ void ConnectionTable::index_request(Connection& c) { by_request_.emplace(request
 void ConnectionTable::index_remote_qpn(Connection& c) { by_remote_qpn_.emplace(qpn_key(c), &c); }
 
 void ConnectionTable::release_remote_qpn(Connection& c) { erase(by_remote_qpn_, qpn_key(c), c); }
+
+bool ConnectionTable::any(State state) const {
+  return std::any_of(by_id_.begin(), by_id_.end(),
+                     [state](const auto& entry) { return entry.second->state == state; });
+}
 
 void ConnectionTable::set_deadline(Connection& c, Instant when) {
   deadlines_.remove(c.deadline, c.id);

@@ -50,6 +50,8 @@ class ConnectionTable {
   [[nodiscard]] Connection* due(Instant now) const;
 
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
+  /// Looks at all of them.
+  [[nodiscard]] bool any(State state) const;
 
  private:
   struct PeerKey {
