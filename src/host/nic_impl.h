@@ -135,9 +135,14 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   void finish() {
     Instant last{};
     const auto look = [&] { last = wire_->empty_at(); };
-    if (!locked_within(kFarewell, look) || last <= now()) return;
-    std::this_thread::sleep_for(last - now());
-    locked_within(kFarewell, look);
+    if (!locked_within(kFarewell, look)) return;
+    // Sleeping may have taken longer, and what left may have made room; but what is sent meanwhile
+    // (retransmissions never end) needn't be waited for.
+    const Instant end = last + kFarewell;
+    while (last > now() && now() < end) {
+      std::this_thread::sleep_for(std::min(last, end) - now());
+      if (!locked_within(kFarewell, look)) return;
+    }
   }
   /// What the program was told of, its peers hear of, too.
   void last_words() {

@@ -104,7 +104,7 @@ constexpr std::array<Key, 7> kKeys{{
 }};
 
 const Key* key_named(std::string_view name) {
-  if (name == "duplicate") name = "dup";
+  if (name == "duplicate") name = "dup";  // its long name
   for (const Key& key : kKeys) {
     if (key.name == name) return &key;
   }

@@ -3,6 +3,8 @@
 // How a network misbehaves, as the user writes it:
 //
 //   drop=1%,dup=1%,reorder=2%,corrupt=0.1%,delay=2ms~0.5ms,rate=1Gbit,seed=7
+//
+// dup may be written duplicate.
 
 #include <cstdint>
 #include <string_view>

@@ -102,14 +102,14 @@ void Faults::release_overdue(Instant now) {
   }
 }
 
+Duration Faults::time_on_the_line(const Frame& frame) const {
+  return Duration{std::llround(static_cast<double>(size_on_the_line(frame)) * 8e9 / spec_.rate)};
+}
+
 void Faults::enter_line(const Frame& frame, unsigned copies, Instant now) {
   for (unsigned i = 0; i < copies; ++i) {
     Instant leaves = now;
-    if (spec_.rate > 0) {
-      const double ns = static_cast<double>(size_on_the_line(frame)) * 8e9 / spec_.rate;
-      line_free_ = std::max(line_free_, now) + Duration{std::llround(ns)};
-      leaves = line_free_;
-    }
+    if (spec_.rate > 0) leaves = line_free_ = std::max(line_free_, now) + time_on_the_line(frame);
     const double swing = (2 * chance(details_) - 1) * static_cast<double>(spec_.jitter.count());
     Instant due = leaves + spec_.delay + Duration{std::llround(swing)};
     if (!line_.empty()) due = std::max(due, line_.back().due);
@@ -137,7 +137,14 @@ Instant Faults::next_deadline() const {
 Instant Faults::empty_at() const {
   Instant last{};
   if (!line_.empty()) last = line_.back().due;
-  if (!held_.empty()) last = std::max(last, held_.back().until + spec_.delay + spec_.jitter);
+  Instant free = line_free_;
+  for (const Held& held : held_) {  // in their order, each when nobody overtakes it any more
+    Instant leaves = held.until;
+    if (spec_.rate > 0) {
+      leaves = free = std::max(free, held.until) + held.copies * time_on_the_line(held.frame);
+    }
+    last = std::max(last, leaves + spec_.delay + spec_.jitter);
+  }
   return last;
 }
 

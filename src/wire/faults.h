@@ -42,7 +42,7 @@ class Faults {
   };
 
   explicit Faults(const settings::FaultSpec& spec)
-      : spec_{spec}, fates_{spec.seed}, details_{spec.seed} {}
+      : spec_{spec}, fates_{spec.seed}, details_{~spec.seed} {}
 
   void admit(Frame frame, Instant now);
 
@@ -75,9 +75,11 @@ class Faults {
   void overtaken_by(const Frame& frame, Instant now);
   void release_overdue(Instant now);
   void enter_line(const Frame& frame, unsigned copies, Instant now);
+  [[nodiscard]] Duration time_on_the_line(const Frame& frame) const;
 
   settings::FaultSpec spec_;
-  // Apart: what happens to one frame, and how, doesn't change the fate of the next.
+  // Apart: what happens to one frame, and how, doesn't change the fate of the next. And of other
+  // seeds: else a frame that isn't dropped would be a late one.
   std::mt19937_64 fates_;
   std::mt19937_64 details_;
   FaultCounters counters_;

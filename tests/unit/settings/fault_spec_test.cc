@@ -32,6 +32,7 @@ TEST(FaultSpec, EverythingAtOnce) {
 TEST(FaultSpec, OnePartAlone) {
   EXPECT_EQ(parse_fault_spec("drop=0.5")->drop, 0.5);
   EXPECT_EQ(parse_fault_spec("drop=100%")->drop, 1);
+  EXPECT_EQ(parse_fault_spec("dup=1")->duplicate, 1);
   EXPECT_EQ(parse_fault_spec("duplicate=1")->duplicate, 1);
   EXPECT_EQ(parse_fault_spec("delay=50us")->delay, Duration{50us});
   EXPECT_EQ(parse_fault_spec("delay=1s~1s")->jitter, Duration{1s});
@@ -62,7 +63,8 @@ INSTANTIATE_TEST_SUITE_P(FaultSpec, BadSpec,
                                          "delay=2m", "delay=61s", "delay=1ms~2ms", "delay=1ms~",
                                          "delay=~1ms", "delay=-1ms", "rate=0bit", "rate=1",
                                          "rate=2000Gbit", "seed=-1", "seed=1.5",
-                                         "seed=18446744073709551616", "dup=1%,duplicate=1%"));
+                                         "seed=18446744073709551616", "dup=1%,dup=1%",
+                                         "dup=1%,duplicate=1%"));
 
 }  // namespace
 }  // namespace verbena::settings

@@ -273,5 +273,31 @@ TEST(Faults, WhatHappensToOneFrameDoesntChangeTheOthersFate) {
             dropped({.drop = 0.05, .duplicate = 0.1, .reorder = 0.1, .delay = 1ms, .jitter = 1ms}));
 }
 
+TEST(Faults, WhetherAFrameIsDroppedSaysNothingAboutItsDelay) {
+  int early = 0, passed = 0;
+  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
+    Faults faults{FaultSpec{.drop = 0.5, .delay = 10ms, .jitter = 10ms, .seed = seed}};
+    faults.admit(frame_of(1), Instant{});
+    if (faults.counters().dropped != 0) continue;
+    ++passed;
+    if (faults.next_deadline() < Instant{} + 10ms) ++early;
+  }
+  EXPECT_GT(early, passed / 4) << "of " << passed;
+  EXPECT_LT(early, 3 * passed / 4) << "of " << passed;
+}
+
+TEST(Faults, WhatIsHeldBackStillHasToPassASlowLine) {
+  Faults faults{FaultSpec{.reorder = 1, .rate = 8e3}};  // a byte each millisecond
+  faults.admit(frame_of(1), Instant{});
+  faults.admit(frame_of(2), Instant{});
+  const Instant last = faults.empty_at();
+  EXPECT_GT(last, Instant{} + 2 * 64ms);
+  int left = 0;
+  for (Instant now{}; now <= last; now += 1ms) {
+    for (; faults.due(now) != nullptr; faults.pop()) ++left;
+  }
+  EXPECT_EQ(left, 2) << "when it said that nothing would be there any more";
+}
+
 }  // namespace
 }  // namespace verbena::wire
