@@ -73,7 +73,7 @@ struct End {
   void complete(int requests, int receives) {
     while (done_requests < requests || done_receives < receives) {
       const auto done = cq.wait(deadline);
-      lab::check(done.has_value(), "no completion in time: {} has stopped", tcp.peer());
+      lab::in_time(done.has_value(), "a completion, with {} as the peer", tcp.peer());
       ++(done->check().is_receive() ? done_receives : done_requests);
       ++completions;
     }
@@ -182,10 +182,11 @@ int main(int argc, char** argv) {
                    .iters = 10,
                    .more =
                        [&](CLI::App& app) {
-                         app.add_option("--mode", only,
-                                        "What the client's queue pair is for [each, in turn]")
-                             ->transform(CLI::CheckedTransformer(modes))
-                             ->type_name("send-only|recv-only|both");
+                         app.add_option_function<std::string>(
+                                "--mode", [&](const std::string& name) { only = modes.at(name); },
+                                "Client: what its queue pair is for [each, in turn]")
+                             ->check(CLI::IsMember(&modes))
+                             ->type_name("MODE");
                        }},
                   server, client);
 }

@@ -10,6 +10,7 @@
 #include <CLI/CLI.hpp>
 
 #include "labs/common/clients.h"
+#include "labs/common/pattern.h"
 
 namespace {
 
@@ -46,7 +47,7 @@ void server(const lab::Options& options) {
         rdma::ConnectionOptions answer = lab::within(options);
         answer.pd = &*pd;
         answer.offer(memory->remote());
-        return request.accept(answer);
+        return lab::accept(options, request, answer);
       });
   lab::say("{} clients may change {} bytes", connections.size(), memory->size());
 
@@ -61,15 +62,8 @@ void server(const lab::Options& options) {
            words.unguarded);
 }
 
-/// A scramble of each number, so that a sum of them tells which were in it.
-std::uint64_t scramble(std::uint64_t x) {
-  x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9;
-  x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11eb;
-  return x ^ (x >> 31);
-}
-
 struct Work {
-  std::uint64_t tickets = 0;   // the sum of their scrambles
+  std::uint64_t tickets = 0;   // the sum of each one's mix(), which tells which were in it
   std::uint64_t refusals = 0;  // the lock was somebody else's
 };
 
@@ -78,7 +72,7 @@ class Client {
   Client(const lab::Options& options, rdma::Connection& connection, std::uint64_t me)
       : options_{options},
         connection_{connection},
-        there_{connection.template private_value<rdma::RemoteBuffer>()},
+        there_{lab::offered<rdma::RemoteBuffer>(connection)},
         word_{connection.buffer(8)},
         me_{me} {}
 
@@ -86,7 +80,7 @@ class Client {
     Work done;
     for (std::uint64_t i = 0; i < options_.iters; ++i) {
       // 2. Add, and learn what was there before: a ticket that nobody else has.
-      done.tickets += scramble(connection_.fetch_add(at(offsetof(Words, counter)), 1));
+      done.tickets += lab::mix(connection_.fetch_add(at(offsetof(Words, counter)), 1));
       // 3. The lock. Who finds 0 has it; who finds another number tries again.
       while (connection_.compare_swap(at(offsetof(Words, lock)), 0, me_) != 0) {
         ++done.refusals;
@@ -135,13 +129,13 @@ void client(const lab::Options& options) {
   const std::uint64_t total = clients * options.iters;
   std::uint64_t tickets = 0, refusals = 0;
   for (const Work& one : done) tickets += one.tickets, refusals += one.refusals;
-  for (std::uint64_t i = 0; i < total; ++i) tickets -= scramble(i);
+  for (std::uint64_t i = 0; i < total; ++i) tickets -= lab::mix(i);
   lab::check(tickets == 0, "the tickets aren't 0 to {}, each once", total - 1);
   const Words words = Client{options, connections.front(), 1}.look();
   lab::check(words.counter == total && words.guarded == total, "counted {} and {} instead of {}",
              words.counter, words.guarded, total);
   lab::costs().round_trips = lab::costs().completions = lab::costs().needed = 7 * total + refusals;
-  for (rdma::Connection& connection : connections) lab::hang_up(connection);
+  for (rdma::Connection& connection : connections) lab::say_goodbye(options, connection);
 
   const std::uint64_t lost = total - words.unguarded;
   lab::say("{} tickets, each once; the lock was asked for {} times in vain", total, refusals);
@@ -157,6 +151,7 @@ int main(int argc, char** argv) {
                   {.name = "atomics",
                    .idea = "FETCH_ADD and COMPARE_SWAP: a counter and a lock of many clients",
                    .iters = 100,
+                   .without = {"--size"},
                    .more =
                        [](CLI::App& app) {
                          app.add_option("--clients", clients, "How many at once")

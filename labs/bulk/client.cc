@@ -1,9 +1,10 @@
 // The client: steps 2 and 4.
 
 #include "labs/bulk/messages.h"
+#include "labs/common/bootstrap.h"
 #include "labs/common/connect.h"
 #include "labs/common/cpu_time.h"
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
 
 namespace {
 
@@ -42,8 +43,8 @@ void send_all(rdma::TcpBootstrap& tcp, std::span<const std::byte> data, std::uin
 /// One transfer. Both ways end when the server has said that it has everything.
 bulk::Figures transfer(rdma::Connection& connection, rdma::TcpBootstrap& tcp,
                        const rdma::Buffer& data, const bulk::Shape& shape, std::uint64_t seed) {
-  const auto offer = connection.private_value<Offer>();
-  lab::fill_seeded(data.bytes(), seed);
+  const auto offer = lab::offered<Offer>(connection);
+  lab::fill_pattern(data.bytes(), seed);
   connection.send_value(Order{seed, data.size(), shape.chunk, shape.is_tcp() ? 1u : 0u});
   bulk::Figures figures;
   const double before = lab::cpu_seconds();
@@ -72,9 +73,8 @@ void client(const lab::Options& options) {
   wanted.send_depth = static_cast<std::uint32_t>(sweep.deepest() + 4);
   wanted.offer(std::uint64_t{options.size});
   rdma::Connection connection = lab::connect(options, wanted);
-  const auto offer = connection.private_value<Offer>();
-  rdma::TcpBootstrap tcp = rdma::TcpBootstrap::connect(
-      options.host, static_cast<std::uint16_t>(offer.tcp_port), left(options));
+  const auto offer = lab::offered<Offer>(connection);
+  rdma::TcpBootstrap tcp = lab::connect_tcp(options, static_cast<std::uint16_t>(offer.tcp_port));
   rdma::Buffer data = connection.buffer(options.size);
   lab::say("{} bytes to {} each time, checked each time; the best of {}", options.size,
            connection.peer().to_string(), options.iters);

@@ -2,7 +2,6 @@
 
 // What both ends of the lab share.
 
-#include <chrono>
 #include <cstdint>
 
 #include "labs/bulk/sweep.h"
@@ -33,11 +32,6 @@ struct Cost {
 };
 /// Then where the first wrong byte is, or this.
 inline constexpr std::uint64_t kIntact = ~std::uint64_t{0};
-
-[[nodiscard]] inline rdma::TcpBootstrap::Timeout left(const lab::Options& options) {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(options.deadline -
-                                                               std::chrono::steady_clock::now());
-}
 
 void server(const lab::Options& options);
 void client(const lab::Options& options);

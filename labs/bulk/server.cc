@@ -1,28 +1,28 @@
 // The server: steps 1, 3 and 5.
 
 #include "labs/bulk/messages.h"
+#include "labs/common/bootstrap.h"
 #include "labs/common/connect.h"
 #include "labs/common/cpu_time.h"
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
 
 void server(const lab::Options& options) {
   rdma::Listener listener = lab::listen(options);
-  auto request = listener.next(options.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
+  rdma::ConnectionRequest request = lab::next_request(options, listener);
 
   // 1. One memory for both ways, and a TCP port beside the RDMA connection.
-  const auto size = request->private_value<std::uint64_t>();
+  const auto size = lab::offered<std::uint64_t>(request);
   lab::check(size == options.size,
              "the client sends {} bytes, this end expects {}: give both the same --size", size,
              options.size);
-  rdma::ProtectionDomain pd{request->context()};
+  rdma::ProtectionDomain pd{request.context()};
   rdma::Buffer memory{pd, options.size, rdma::Access::remote_write};
   rdma::TcpListener tcp_listener{0};
   rdma::ConnectionOptions answer = lab::within(options);
   answer.pd = &pd;
   answer.offer(Offer{memory.remote(), tcp_listener.port()});
-  rdma::Connection connection = request->accept(answer);
-  rdma::TcpBootstrap tcp = tcp_listener.accept(left(options));
+  rdma::Connection connection = lab::accept(options, request, answer);
+  rdma::TcpBootstrap tcp = lab::next_guest(options, tcp_listener);
 
   // 3. For TCP the server's program fetches every chunk. For RDMA it only sleeps until the client
   //    says that all is there.
@@ -42,10 +42,10 @@ void server(const lab::Options& options) {
 
     // 5. What it cost here, and whether the bytes are right.
     connection.send_value(Cost{used});
-    const auto broken = lab::seeded_broken_at(memory.bytes(), order.seed);
-    connection.send_value(broken ? std::uint64_t{*broken} : kIntact);
-    lab::check(!broken, "the byte at {} of a transfer in chunks of {} is wrong", broken.value_or(0),
-               order.chunk);
+    const std::size_t same = lab::first_difference(memory.bytes(), order.seed);
+    const bool intact = same == memory.size();
+    connection.send_value(intact ? kIntact : std::uint64_t{same});
+    lab::check(intact, "the byte at {} of a transfer in chunks of {} is wrong", same, order.chunk);
   }
   lab::wait_for_goodbye(options, connection);
 }

@@ -4,27 +4,69 @@
 
 #include <sys/sysinfo.h>
 
+#include <array>
 #include <optional>
 
+#include "labs/common/badge.h"
 #include "labs/common/lab.h"
 #include "rdma++/rdma.h"
 
 namespace lab {
 
-[[nodiscard]] inline std::chrono::milliseconds time_left(const Options& options) {
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-      options.deadline - std::chrono::steady_clock::now());
-  return std::max(left, std::chrono::milliseconds{1});
+/// The next one who shows the badge of this lab. Strangers are shown ours, noted, and waited past,
+/// those that say nothing for this long, too. Throws rdma::TimedOut.
+inline constexpr std::chrono::seconds kPatience{2};
+[[nodiscard]] inline rdma::TcpBootstrap next_guest(const Options& options,
+                                                   rdma::TcpListener& listener) {
+  const Badge ours = badge_of(options);
+  while (true) {
+    rdma::TcpBootstrap guest = listener.accept(time_left(options));
+    try {
+      std::array<std::byte, sizeof(Badge)> shown{};
+      guest.recv_bytes(shown,
+                       std::min(rdma::Deadline{kPatience}, rdma::Deadline{options.deadline}));
+      guest.send_value(ours);
+      const auto why = stranger(options, shown);
+      if (why.empty()) return guest;
+      say("{} is turned away: {}", guest.peer(), why);
+    } catch (const rdma::Error& error) {
+      say("{} is turned away: it showed no badge of a lab ({})", guest.peer(), error.what());
+    }
+  }
+}
+
+/// To an end of this lab; tries until somebody listens. Throws Failed when it isn't one.
+[[nodiscard]] inline rdma::TcpBootstrap meet_by_tcp(const Options& options, const std::string& host,
+                                                    std::uint16_t port) {
+  const auto tcp_to = [&] { return rdma::TcpBootstrap::connect(host, port, time_left(options)); };
+  try {
+    rdma::TcpBootstrap tcp = tcp_to();
+    tcp.send_value(badge_of(options));
+    std::array<std::byte, sizeof(Badge)> shown{};
+    tcp.recv_bytes(shown);
+    const auto why = stranger(options, shown);
+    check(why.empty(), "{}: {}", tcp.peer(), why);
+    return tcp;
+  } catch (const rdma::Error& error) {
+    throw Failed{not_there(options, error)};
+  }
 }
 
 /// The server's side of the socket; says to the client of the same command line that it listens.
 [[nodiscard]] inline rdma::TcpBootstrap accept_tcp(const Options& options) {
   rdma::TcpListener listener{options.port};
   ready();
-  return listener.accept(time_left(options));
+  try {
+    return next_guest(options, listener);
+  } catch (const rdma::TimedOut&) {
+    nobody_came(options);
+  }
+}
+[[nodiscard]] inline rdma::TcpBootstrap connect_tcp(const Options& options, std::uint16_t port) {
+  return meet_by_tcp(options, options.host, port);
 }
 [[nodiscard]] inline rdma::TcpBootstrap connect_tcp(const Options& options) {
-  return rdma::TcpBootstrap::connect(options.host, options.port, time_left(options));
+  return connect_tcp(options, options.port);
 }
 
 /// Until both ends have called it. An end that left earlier would take the other's last
@@ -33,7 +75,7 @@ inline void say_goodbye(const Options& options, rdma::TcpBootstrap tcp) {
   shutdown(tcp.fd(), SHUT_WR);
   pollfd closing{.fd = tcp.fd(), .events = POLLIN, .revents = 0};
   const int ready = poll(&closing, 1, rdma::Deadline{options.deadline}.poll_timeout());
-  check(ready != 0, "{} is still busy after {} s", tcp.peer(), options.timeout);
+  in_time(ready != 0, "the end of {}", tcp.peer());
 }
 
 /// A device, opened, and the row of its GID table to speak from.
@@ -42,27 +84,11 @@ struct Origin {
   rdma::GidEntry gid;
 };
 
-/// Where the socket's own end is, as a GID.
-[[nodiscard]] inline rdma::Gid gid_of_socket(const rdma::TcpBootstrap& tcp) {
-  rdma::SocketAddress address = rdma::SocketAddress::any(0);
-  socklen_t size = address.size();
-  if (getsockname(tcp.fd(), address.raw(), &size) != 0) {
-    throw rdma::Error{"getsockname", tcp.peer(), errno};
-  }
-  rdma::Gid gid = *rdma::Gid::parse("0.0.0.0");
-  if (address.family() == AF_INET) {
-    std::memcpy(gid.bytes.data() + 12, &reinterpret_cast<sockaddr_in*>(address.raw())->sin_addr, 4);
-  } else {  // an IPv4 peer shows as ::ffff:a.b.c.d, which is how a GID says it
-    std::memcpy(gid.bytes.data(), &reinterpret_cast<sockaddr_in6*>(address.raw())->sin6_addr, 16);
-  }
-  return gid;
-}
-
 /// Of the device that --device names, else of the one that has the socket's address. The row is the
 /// one that holds this address, if one does: the peer can reach it.
 [[nodiscard]] inline Origin origin(const Options& options, const rdma::TcpBootstrap& tcp,
                                    std::optional<int> gid_index = std::nullopt) {
-  const rdma::Gid here = gid_of_socket(tcp);
+  const rdma::Gid here = tcp.local().gid();
   rdma::Context context{options.device.empty() ? rdma::device_with_address(here.to_string())
                                                : rdma::Device::by_name(options.device)};
   if (gid_index) {

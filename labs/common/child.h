@@ -3,25 +3,22 @@
 // Work in a process of its own: what a process can do once only (such as opening a device with
 // these faults) is done by several of them.
 
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <type_traits>
 
 #include "labs/common/lab.h"
+#include "labs/common/process.h"
 
 namespace lab {
 
 namespace detail {
 
-enum class Outcome : char { result = 'r', skipped = 's', refused = 'u', failed = 'f' };
+enum class Outcome : char { result = 'r', skipped = 's', refused = 'u', late = 'l', failed = 'f' };
 
 /// In the child: the outcome's letter, then the result's bytes or the words.
 template <class Work>
@@ -38,6 +35,8 @@ template <class Work>
     return words(Outcome::skipped, reason);
   } catch (const Refused& reason) {
     return words(Outcome::refused, reason);
+  } catch (const Late& waited_for) {
+    return words(Outcome::late, waited_for);
   } catch (const std::exception& error) {
     return words(Outcome::failed, error);
   }
@@ -69,27 +68,22 @@ template <class Work>
   static_assert(std::is_trivially_copyable_v<Result>);
   std::array<int, 2> ends{-1, -1};
   if (pipe(ends.data()) != 0) throw Failed{fmt::format("pipe: {}", std::strerror(errno))};
-  const pid_t child = fork();
-  if (child < 0) throw Failed{fmt::format("fork: {}", std::strerror(errno))};
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+  Process child{[&] {
     alarm(options.timeout + 1);  // a child inherits the handler, not the clock
     close(ends[0]);
     detail::write_all(ends[1], detail::outcome_of(work));
-    std::exit(0);
-  }
+    return 0;
+  }};
   close(ends[1]);
   const std::string outcome = detail::read_all(ends[0]);
   close(ends[0]);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
+  const int status = child.wait();
   if (outcome.empty()) {
-    throw Failed{WIFSIGNALED(status)
-                     ? fmt::format("a child process ended: {}", strsignal(WTERMSIG(status)))
-                     : fmt::format("a child process ended with status {}", WEXITSTATUS(status))};
+    throw Failed{fmt::format("a child process ended: status {} {}", status, signal_in(status))};
   }
   switch (static_cast<detail::Outcome>(outcome.front())) {
+    case detail::Outcome::late:
+      throw Late{outcome.substr(1)};
     case detail::Outcome::skipped:
       throw Skipped{outcome.substr(1)};
     case detail::Outcome::refused:

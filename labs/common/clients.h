@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "labs/common/connect.h"
-#include "labs/common/goodbye.h"
 
 namespace lab {
 
@@ -33,7 +32,7 @@ inline constexpr std::uint32_t kGo = 0x676f;  // "go", from the server when all 
     connections.push_back(connect(options, std::move(connection)));
   }
   for (rdma::Connection& connection : connections) {
-    check(connection.recv_value<std::uint32_t>() == kGo, "the server speaks another language");
+    check(connection.recv_value<std::uint32_t>() == kGo, "the server didn't say go");
   }
   return connections;
 }
@@ -51,6 +50,8 @@ template <class Work>
   try {
     for (std::future<Result>& one : running) results.push_back(one.get());
   } catch (...) {
+    // What they wait for now completes with WR_FLUSH_ERR. It is the one thing that another thread
+    // may do to a Connection.
     for (rdma::Connection& connection : connections) connection.qp().to_error();
     throw;
   }
@@ -64,14 +65,13 @@ template <class Accept>
   std::vector<rdma::Connection> connections;
   std::uint32_t expected = 1;
   while (connections.size() < expected) {
-    auto request = listener.next(options.deadline);
-    check(request.has_value(), "{} of {} clients connected within {} s", connections.size(),
-          expected, options.timeout);
-    const auto crowd = request->private_value<Crowd>();
+    rdma::ConnectionRequest request = next_request(options, listener);
+    const auto crowd = offered<Crowd>(request);
     check(crowd.clients >= 1 && crowd.clients <= kMostClients && crowd.iters >= 1,
-          "{} speaks another language", request->peer().to_string());
+          "{} asks for {} clients, {} times; possible are 1 to {}, once or more",
+          request.peer().to_string(), crowd.clients, crowd.iters, kMostClients);
     expected = crowd.clients;
-    connections.push_back(accept(*request, crowd));
+    connections.push_back(accept(request, crowd));
   }
   for (rdma::Connection& connection : connections) connection.send_value(kGo);
   return connections;

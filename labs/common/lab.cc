@@ -2,11 +2,10 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -14,6 +13,9 @@
 #include <cstring>
 
 #include "labs/common/play.h"
+#include "labs/common/process.h"
+#include "labs/common/temporary_folder.h"
+#include "rdma++/error.h"
 
 namespace lab {
 namespace {
@@ -27,6 +29,11 @@ int ready_pipe = -1;  // -1: nobody waits
 
 [[noreturn]] void fail_errno(const char* what) {
   throw Failed{fmt::format("{}: {}", what, std::strerror(errno))};
+}
+
+/// For a command that is to meet this one.
+std::string port_option(const Options& options) {
+  return options.port == options.usual_port ? "" : fmt::format(" --port {}", options.port);
 }
 
 double seconds(const timeval& t) {
@@ -49,7 +56,8 @@ void end_at_timeout(unsigned limit) {
   struct sigaction action {};
   action.sa_handler = [](int) {
     constexpr std::string_view kWords =
-        "lab: no end within --timeout: the other end is gone, or it needs longer\n";
+        "not done within --timeout: give more time, or less to do; or the other end is gone\n";
+    remove_temporary_folder();
     [[maybe_unused]] const auto written = write(STDERR_FILENO, kWords.data(), kWords.size());
     _exit(kFailed);
   };
@@ -61,6 +69,14 @@ int play(const std::function<void(const Options&)>& part, const Options& options
          const std::string& name) {
   teller = name;
   const std::string prefix = name.empty() ? "" : fmt::format("{}: ", name);
+  const auto too_late = [&](const std::exception& waited_for) {
+    std::fflush(stdout);
+    fmt::print(stderr,
+               "{}not done within --timeout {} s: give more time, or less to do; or the other end "
+               "is gone. The last wait was for {}\n",
+               prefix, options.timeout, waited_for.what());
+    return kFailed;
+  };
   try {
     part(options);
     if (options.stats) print_costs();
@@ -71,28 +87,44 @@ int play(const std::function<void(const Options&)>& part, const Options& options
   } catch (const Refused& reason) {
     fmt::print(stderr, "{}{}\n", prefix, reason.what());
     return kUsage;
+  } catch (const Late& late) {
+    return too_late(late);
   } catch (const std::exception& error) {
+    const bool timed_out = dynamic_cast<const rdma::TimedOut*>(&error) != nullptr;
+    if (timed_out && std::chrono::steady_clock::now() >= options.deadline) return too_late(error);
     std::fflush(stdout);
     fmt::print(stderr, "{}{}\n", prefix, error.what());
     return kFailed;
   }
 }
 
+void nobody_came(const Options& options) {
+  throw Failed{fmt::format("nobody connected within {} s; start `verbena lab {} client HOST{}`",
+                           options.timeout, options.lab, port_option(options))};
+}
+
+std::string not_there(const Options& options, const rdma::Error& why) {
+  constexpr std::array kUnreached{ECONNREFUSED, ECONNRESET, EHOSTUNREACH, ENETUNREACH, ETIMEDOUT};
+  if (std::ranges::find(kUnreached, why.code()) == kUnreached.end()) return why.what();
+  const std::string there =
+      options.role == Role::client
+          ? fmt::format("`verbena lab {} server{}`", options.lab, port_option(options))
+          : fmt::format("the other end of `verbena lab {}`", options.lab);
+  return fmt::format("{}; is {} running there, and can it be reached?", why.what(), there);
+}
+
 namespace {
 
-/// The server in a child. Its first verb comes after the fork.
-pid_t start_server(End server, const Options& options, int& ready_end) {
+/// The server in a child; `ready_end` says when it listens.
+Process start_server(End server, const Options& options, int& ready_end) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno("pipe");
-  const pid_t child = fork();
-  if (child < 0) fail_errno("fork");
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);  // no server outlives its lab
+  Process child{[&] {
     end_at_timeout(options.timeout);
     close(ends[0]);
     ready_pipe = ends[1];
-    std::exit(play(server, options, "server"));
-  }
+    return play(server, options, "server");
+  }};
   close(ends[1]);
   ready_end = ends[0];
   return child;
@@ -108,23 +140,30 @@ bool wait_until_ready(int ready_end) {
   return n == 1;
 }
 
-int reap(pid_t child) {
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) fail_errno("waitpid");
-  }
-  if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
-  if (WTERMSIG(status) != SIGTERM) fmt::print(stderr, "server: {}\n", strsignal(WTERMSIG(status)));
+int reap(Process& server, bool asked_to_end) {
+  const int status = server.wait();
+  const std::string signal = signal_in(status);
+  if (signal.empty()) return status;
+  if (!asked_to_end) fmt::print(stderr, "server: {}\n", signal);
   return kFailed;
+}
+
+/// A client that failed may have failed because the server did: that one's own words come first, so
+/// it gets the time to say them. Then it is ended.
+bool end_server(const Process& server, int client_status) {
+  constexpr std::chrono::seconds kLastWords{1};
+  if (client_status == kFailed && server.ended_within(kLastWords)) return false;
+  server.end();
+  return true;
 }
 
 int play_both(End server, End client, const Options& options) {
   int ready_end = -1;
-  const pid_t child = start_server(server, options, ready_end);
-  if (!wait_until_ready(ready_end)) return reap(child);  // it has said why
+  Process child = start_server(server, options, ready_end);
+  if (!wait_until_ready(ready_end)) return reap(child, false);  // it has said why
   const int ours = play(client, options, "client");
-  if (ours != 0) kill(child, SIGTERM);
-  const int theirs = reap(child);
+  const bool asked_to_end = ours != 0 && end_server(child, ours);
+  const int theirs = reap(child, asked_to_end);
   return ours != 0 ? ours : theirs;
 }
 

@@ -15,11 +15,20 @@
 
 #include "labs/common/options.h"
 
+namespace rdma {
+class Error;
+}
+
 namespace lab {
 
 /// Something isn't as the lab says it must be: exit status 1.
 struct Failed : std::runtime_error {
   using std::runtime_error::runtime_error;
+};
+
+/// The time was over while the lab waited for this: exit status 1.
+struct Late : Failed {
+  using Failed::Failed;
 };
 
 /// The device (or the machine) can't do it: exit status 77.
@@ -67,6 +76,16 @@ requires(sizeof...(T) > 0) void check(bool holds, fmt::format_string<T...> other
                                       T&&... values) {
   if (!holds) throw Failed{fmt::format(otherwise, std::forward<T>(values)...)};
 }
+
+/// Throws Late; `what` was waited for.
+template <typename... T>
+void in_time(bool came, fmt::format_string<T...> what, T&&... values) {
+  if (!came) throw Late{fmt::format(what, std::forward<T>(values)...)};
+}
+/// Throws Failed, with what to start.
+[[noreturn]] void nobody_came(const Options& options);
+/// That, and what to look at when the other end can't be reached.
+[[nodiscard]] std::string not_there(const Options& options, const rdma::Error& why);
 
 /// What --stats shows besides CPU time and wake-ups: a lab adds to what it knows of.
 struct Costs {

@@ -86,9 +86,7 @@ std::uint32_t Links::hear(unsigned rank) {
 void Links::take_completions() {
   std::array<rdma::Completion, 16> room;
   const auto done = cq_.wait(room, deadline_);
-  check(!done.empty(),
-        "another rank keeps this one waiting; one of them died, or --timeout is too "
-        "short");
+  in_time(!done.empty(), "another rank");
   for (const rdma::Completion& completion : done) {
     const auto rank = static_cast<unsigned>(completion.id() & ~kReceive);
     check(completion.ok(), "to rank {}: {}", rank, completion.message());

@@ -2,38 +2,17 @@
 
 #include <arpa/inet.h>
 
-#include <algorithm>
 #include <array>
-#include <chrono>
 #include <optional>
+
+#include "labs/common/bootstrap.h"
 
 namespace lab {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x7662'726b;  // "vbrk"
-using Hello = std::array<std::uint32_t, 3>;    // magic, count, rank; big-endian
+using Hello = std::array<std::uint32_t, 2>;  // count, rank; big-endian. Behind the badge
 
-Hello hello_of(const Rank& rank) { return {htonl(kMagic), htonl(rank.count), htonl(rank.number)}; }
-
-rdma::TcpBootstrap::Timeout left(const Options& options) {
-  using std::chrono::milliseconds;
-  return std::max(milliseconds{1}, std::chrono::duration_cast<milliseconds>(
-                                       options.deadline - std::chrono::steady_clock::now()));
-}
-
-/// Of this end of a socket, as a GID: that of an IPv4 address has the form of a mapped one.
-rdma::Gid local_address(int fd) {
-  sockaddr_in6 address{};  // the longer of both
-  socklen_t size = sizeof address;
-  rdma::Gid gid{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0}};
-  check(getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0, "getsockname failed");
-  if (address.sin6_family == AF_INET) {
-    std::memcpy(&gid.bytes[12], &reinterpret_cast<sockaddr_in&>(address).sin_addr, 4);
-  } else {
-    std::memcpy(gid.bytes.data(), &address.sin6_addr, 16);
-  }
-  return gid;
-}
+Hello hello_of(const Rank& rank) { return {htonl(rank.count), htonl(rank.number)}; }
 
 bool is_loopback(const rdma::Gid& gid) {
   return gid.is_ipv4() ? gid.bytes[12] == 127 : gid == rdma::Gid::parse("::1");
@@ -65,15 +44,14 @@ void Meeting::wait_for_all(const Options& options, std::uint16_t port) {
   std::vector<std::optional<rdma::TcpBootstrap>> places(rank_.count - 1);
   for (std::size_t missing = places.size(); missing > 0;) {
     try {
-      rdma::TcpBootstrap guest = listener.accept(left(options));
+      rdma::TcpBootstrap guest = next_guest(options, listener);
       const auto hello = guest.recv_value<Hello>();
-      if (ntohl(hello[0]) != kMagic) continue;  // somebody else's
-      const unsigned count = ntohl(hello[1]), number = ntohl(hello[2]);
+      const unsigned count = ntohl(hello[0]), number = ntohl(hello[1]);
       check(count == rank_.count && number > 0 && number < rank_.count,
             "{} says it is rank {} of {}; this is rank 0 of {}: two runs on one --port?",
             guest.peer(), number, count, rank_.count);
       check(!places[number - 1], "two say they are rank {}: two runs on one --port?", number);
-      if (address_.is_zero() || is_loopback(address_)) address_ = local_address(guest.fd());
+      if (address_.is_zero() || is_loopback(address_)) address_ = guest.local().gid();
       places[number - 1] = std::move(guest);
       --missing;
     } catch (const rdma::TimedOut&) {
@@ -87,8 +65,8 @@ void Meeting::wait_for_all(const Options& options, std::uint16_t port) {
 }
 
 void Meeting::go_to_root(const Options& options, std::uint16_t port) {
-  others_.push_back(rdma::TcpBootstrap::connect(rank_.root, port, left(options)));
-  address_ = local_address(others_.front().fd());
+  others_.push_back(meet_by_tcp(options, rank_.root, port));
+  address_ = others_.front().local().gid();
   others_.front().send_value(hello_of(rank_));
 }
 

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "rdma++/device.h"
 #include "settings/fault_spec.h"
 
 namespace lab {
@@ -23,7 +24,7 @@ device can't do it, and what it lacks is printed.)";
 /// Options that Verbena's device itself serves, through its variables.
 struct DeviceOptions {
   std::array<std::pair<const char*, std::string>, 7> faults{{{"drop", ""},
-                                                             {"duplicate", ""},
+                                                             {"dup", ""},
                                                              {"reorder", ""},
                                                              {"corrupt", ""},
                                                              {"delay", ""},
@@ -48,6 +49,12 @@ std::string memory_problem(const std::string& text) {
   return "";
 }
 
+/// A comma would begin another fault, which no option asked for.
+std::string one_value(const std::string& text) {
+  if (text.find(',') == std::string::npos) return "";
+  return fmt::format("\"{}\": one value; other faults have options of their own", text);
+}
+
 void add_device_options(CLI::App& app, DeviceOptions& options) {
   constexpr std::array kMeanings{"Lose this part of the packets: 1%",
                                  "Send this part of the packets twice",
@@ -58,7 +65,10 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
                                  "Of the dice that the faults throw"};
   for (std::size_t i = 0; i < options.faults.size(); ++i) {
     auto& [name, value] = options.faults[i];
-    app.add_option(std::string{"--"} + name, value, kMeanings[i])->group("Faults");
+    const std::string also = name == std::string_view{"dup"} ? ",--duplicate" : "";
+    app.add_option(fmt::format("--{}{}", name, also), value, kMeanings[i])
+        ->check(CLI::Validator{one_value, ""})
+        ->group("Faults");
   }
   app.add_option("--pcap", options.pcap, "Record the packets, for Wireshark")->type_name("FILE");
   app.add_option("--trace", options.trace, "Record posts, packets and completions, as JSON lines")
@@ -79,7 +89,7 @@ void hand_over(const DeviceOptions& device_options, const Options& options) {
   if (const auto parsed = verbena::settings::parse_fault_spec(spec); !spec.empty() && !parsed) {
     throw CLI::ValidationError{"faults", parsed.error().message};
   }
-  const bool ours = options.device.empty() || options.device.starts_with("vb_");
+  const bool ours = options.device.empty() || rdma::is_verbena(options.device);
   if (!ours && !(spec + device_options.pcap + device_options.trace).empty()) {
     throw CLI::ValidationError{
         "--device", fmt::format("{} is not Verbena's: faults, --pcap and --trace need a device "
@@ -114,20 +124,36 @@ void add_common_options(CLI::App& app, Options& options) {
 
 }  // namespace
 
-std::string outside(const char* option, std::uint64_t value, std::uint64_t least,
-                    std::uint64_t most) {
-  if (value >= least && value <= most) return "";
-  return fmt::format("{}: {} is not between {} and {}", option, value, least, most);
+namespace {
+
+void check_size(const Options& options, const Defaults& defaults) {
+  if (options.size >= defaults.least && options.size <= defaults.most) return;
+  throw CLI::ValidationError{fmt::format("--size: {} is not between {} and {}", options.size,
+                                         defaults.least, defaults.most)};
 }
+
+/// For whoever hands the same options to several labs.
+void print_options(const CLI::App& app) {
+  for (const CLI::Option* const option : app.get_options()) {
+    const bool valued = option->get_items_expected_max() > 0;
+    for (const std::string& name : option->get_lnames()) {
+      fmt::print("--{}{}\n", name, valued ? " VALUE" : "");
+    }
+  }
+}
+
+}  // namespace
 
 Options parse(int argc, char** argv, const Defaults& defaults) {
   CLI::App app{defaults.idea, std::string{"verbena lab "} + defaults.name};
   app.footer(kFooter);
   app.fallthrough();
   Options options;
+  options.lab = defaults.name;
+  options.layout = defaults.layout;
   options.size = defaults.size;
   options.iters = defaults.iters;
-  options.port = defaults.port;
+  options.port = options.usual_port = defaults.port;
   DeviceOptions device_options;
   add_common_options(app, options);
   add_device_options(app, device_options);
@@ -140,11 +166,14 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
     app.require_subcommand(0, 1);
   }
   if (defaults.more) defaults.more(app);
+  for (const std::string& name : defaults.without) app.remove_option(app.get_option(name));
+  if (argc == 2 && argv[1] == std::string_view{"--options"}) {
+    print_options(app);
+    throw Answered{0};
+  }
   try {
     app.parse(argc, argv);
-    if (const auto why = defaults.refuse ? defaults.refuse(options) : ""; !why.empty()) {
-      throw CLI::ValidationError{why};
-    }
+    check_size(options, defaults);
     hand_over(device_options, options);
   } catch (const CLI::ParseError& error) {
     throw Answered{app.exit(error) == 0 ? 0 : kUsage};

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <string_view>
 
 namespace lab {
 namespace {
@@ -19,7 +21,8 @@ constexpr std::array kLaunchers{
     Launcher{"torchrun", "RANK", "WORLD_SIZE"},
     Launcher{"Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     Launcher{"PMI", "PMI_RANK", "PMI_SIZE"},
-    Launcher{"Slurm", "SLURM_PROCID", "SLURM_NTASKS"},
+    // srun's step, not SLURM_NTASKS: a batch script has that, too, and is no rank.
+    Launcher{"Slurm", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"},
 };
 
 unsigned number_in(const char* name, const std::string& text, unsigned most) {
@@ -39,6 +42,22 @@ bool all_are_here(const Environment& environment, const std::string& count) {
   return environment("SLURM_NNODES") == "1" || environment("SLURM_STEP_NUM_NODES") == "1";
 }
 
+/// Of "gpu[07-09,12]-ib,login": "gpu07-ib".
+std::string first_node(std::string_view list) {
+  std::string name;
+  for (std::size_t i = 0; i < list.size() && list[i] != ','; ++i) {
+    if (list[i] != '[') {
+      name += list[i];
+      continue;
+    }
+    const auto close = std::min(list.find(']', i), list.size());
+    const auto range = list.substr(i + 1, close - i - 1);
+    name += range.substr(0, range.find_first_of("-,"));
+    i = close;
+  }
+  return name;
+}
+
 void find_root(Rank& rank, const Environment& environment, const std::string& count) {
   if (const auto address = environment("MASTER_ADDR")) {
     rank.root = *address;
@@ -50,8 +69,8 @@ void find_root(Rank& rank, const Environment& environment, const std::string& co
     }
   } else if (all_are_here(environment, count)) {
     rank.root = "127.0.0.1";
-  } else if (const auto launch_node = environment("SLURM_LAUNCH_NODE_IPADDR")) {
-    rank.root = *launch_node;
+  } else if (const auto nodes = environment("SLURM_STEP_NODELIST")) {
+    rank.root = first_node(*nodes);  // where srun puts rank 0, wherever srun itself runs
   }
 }
 

@@ -1,17 +1,13 @@
 #include <fmt/format.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "labs/common/play.h"
+#include "labs/common/process.h"
 #include "labs/common/ranks.h"
 
 namespace lab {
@@ -76,41 +72,30 @@ int play_rank(RankBody body, const Options& options, const Rank& rank) {
 }
 
 /// Every rank a child of its own. Its first verb comes after the fork.
-std::vector<pid_t> start_all(RankBody body, const Options& options, Rank rank) {
-  std::vector<pid_t> children;
+std::vector<Process> start_all(RankBody body, const Options& options, Rank rank) {
+  std::vector<Process> ranks;
   for (rank.number = 0; rank.number < rank.count; ++rank.number) {
-    const pid_t child = fork();
-    if (child < 0) {
-      fmt::print(stderr, "fork of rank {}: {}\n", rank.number, std::strerror(errno));
-      break;
-    }
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGTERM);
-      std::exit(play_rank(body, options, rank));
-    }
-    children.push_back(child);
+    ranks.emplace_back([&] { return play_rank(body, options, rank); });
   }
-  return children;
+  return ranks;
 }
 
 /// The first status that isn't 0 is the lab's; the others then needn't wait for that rank.
-int reap_all(std::vector<pid_t>& children, unsigned wanted) {
-  int result = children.size() == wanted ? 0 : kFailed;
-  const auto end_all = [&] {
-    for (const pid_t other : children) kill(other, SIGTERM);
-  };
-  if (result != 0) end_all();
-  while (!children.empty()) {
-    int status = 0;
-    const pid_t child = waitpid(-1, &status, 0);
-    if (child < 0 && errno == EINTR) continue;
-    if (child < 0) return kFailed;
-    std::erase(children, child);
-    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kFailed;
-    if (code == 0 || result != 0) continue;
-    if (WIFSIGNALED(status)) fmt::print(stderr, "a rank: {}\n", strsignal(WTERMSIG(status)));
-    result = code;
-    end_all();
+int reap_all(std::vector<Process> ranks) {
+  int result = 0;
+  while (!ranks.empty()) {
+    const auto ended = ranks.begin() + static_cast<std::ptrdiff_t>(Process::wait_for_any(ranks));
+    const int status = ended->wait();
+    std::vector<Process> others;
+    for (auto one = ranks.begin(); one != ranks.end(); ++one) {
+      if (one != ended) others.push_back(std::move(*one));
+    }
+    ranks.swap(others);
+    if (status == 0 || result != 0) continue;
+    const std::string signal = signal_in(status);
+    if (!signal.empty()) fmt::print(stderr, "a rank: {}\n", signal);
+    result = signal.empty() ? status : kFailed;
+    for (const Process& one : ranks) one.end();
   }
   return result;
 }
@@ -132,10 +117,12 @@ int run_ranks(int argc, char** argv, Defaults defaults, RankCount counts, RankBo
                    .root = wanted.root.empty() ? "127.0.0.1" : wanted.root,
                    .from = "this machine"};
     std::fflush(stdout);
-    auto children = start_all(body, options, all);
-    return reap_all(children, all.count);
+    return reap_all(start_all(body, options, all));
   } catch (const Answered& answered) {
     return answered.status;
+  } catch (const Failed& failure) {
+    fmt::print(stderr, "{}: {}\n", defaults.name, failure.what());
+    return kFailed;
   } catch (const Usage& usage) {
     fmt::print(stderr, "{}: {}\n", defaults.name, usage.problem);
   } catch (const BadEnvironment& problem) {

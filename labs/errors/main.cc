@@ -123,10 +123,9 @@ void run_cases(const lab::Options& options, rdma::Connection& control, lab::Role
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
-  auto request = listener.next(given.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", given.timeout);
-  const lab::Options options = lab::agree(given, request->private_value<lab::Terms>(), kMost);
-  rdma::Connection control = request->accept(lab::within(options));
+  rdma::ConnectionRequest request = lab::next_request(given, listener);
+  const lab::Options options = lab::agree(given, lab::offered<lab::Terms>(request), kMost);
+  rdma::Connection control = lab::accept(options, request);
   run_cases(options, control, lab::Role::server);
   lab::wait_for_goodbye(options, control);
 }
@@ -147,11 +146,10 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(
-      argc, argv,
-      {.name = "errors",
-       .idea = "Every common completion status on purpose, and the way back from it",
-       .size = 64,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
-      server, client);
+  return lab::run(argc, argv,
+                  {.name = "errors",
+                   .idea = "Every common completion status on purpose, and the way back from it",
+                   .size = 64,
+                   .most = kMost},
+                  server, client);
 }

@@ -15,7 +15,9 @@ namespace events {
 /// With the connection request.
 struct Request {
   lab::Terms terms;
-  rdma::RemoteBuffer flag;  // at the client
+  std::uint64_t flag;  // 8 bytes at the client
+  std::uint32_t rkey;
+  std::uint32_t reserved = 0;
 };
 
 constexpr std::uint64_t kSignalInterval = 32;

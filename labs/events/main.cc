@@ -25,19 +25,18 @@ constexpr auto kLate = std::chrono::milliseconds{100};
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
-  auto request = listener.next(given.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", given.timeout);
-  const auto asked = request->private_value<Request>();
+  rdma::ConnectionRequest request = lab::next_request(given, listener);
+  const auto asked = lab::offered<Request>(request);
   const lab::Options options = lab::agree(given, asked.terms, kMost);
-  End end{.options = options, .pd = rdma::ProtectionDomain{request->context()}};
-  end.connection = request->accept(end.wishes());
+  End end{.options = options, .pd = rdma::ProtectionDomain{request.context()}};
+  end.connection = lab::accept(options, request, end.wishes());
 
   // 2. A message, and behind it a WRITE to the client's flag: who sees the flag has the message.
   end.wait_polling();
   rdma::Buffer flag{end.pd, sizeof(std::uint64_t)};
   flag.as<std::uint64_t>()[0] = 1;
   end.send();
-  end.connection->write(flag, asked.flag);
+  end.connection->write(flag, {asked.flag, flag.size(), asked.rkey});
 
   // 5. Answer every message as it was sent: polling, then sleeping.
   for (std::uint64_t i = 0; i < options.iters; ++i) {
@@ -94,8 +93,8 @@ void client(const lab::Options& options) {
   const rdma::Context context{rdma::choose_device(options.device, options.host)};
   End end{.options = options, .pd = rdma::ProtectionDomain{context}};
   const rdma::Buffer flag{end.pd, sizeof(std::uint64_t), rdma::Access::remote_write};
-  end.connection =
-      lab::connect(options, end.wishes().offer(Request{lab::terms(options), flag.remote()}));
+  end.connection = lab::connect(
+      options, end.wishes().offer(Request{lab::terms(options), flag.remote().addr, flag.rkey()}));
 
   const bool woken = hit_the_race(end, flag);
   lab::say("poll: empty; a message comes; arm; sleep: {} within {} ms; poll again: there it is",
@@ -130,12 +129,11 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(
-      argc, argv,
-      {.name = "events",
-       .idea = "Completion channel against polling: notify, get, ack, and the race",
-       .size = 64,
-       .iters = 1000,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
-      server, client);
+  return lab::run(argc, argv,
+                  {.name = "events",
+                   .idea = "Completion channel against polling: notify, get, ack, and the race",
+                   .size = 64,
+                   .most = kMost,
+                   .iters = 1000},
+                  server, client);
 }

@@ -15,7 +15,7 @@ struct Counts {
 [[nodiscard]] inline rdma::Completion by_polling(const lab::Options& options,
                                                  const rdma::CompletionQueue& cq) {
   const auto done = cq.spin(options.deadline);
-  lab::check(done.has_value(), "no completion within {} s", options.timeout);
+  lab::in_time(done.has_value(), "a completion");
   return done->check();
 }
 

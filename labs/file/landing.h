@@ -13,26 +13,6 @@
 
 #include "labs/common/lab.h"
 
-/// A folder of its own that goes when the lab does.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "verbena-lab-XXXXXX").string();
-    lab::check(mkdtemp(name.data()) != nullptr, "mkdtemp {}: {}", name, std::strerror(errno));
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;  // nothing depends on it any more
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 /// A name that the peer chose may not lead anywhere else, nor hide.
 [[nodiscard]] inline bool is_plain_name(const std::string& name) {
   return !name.empty() && name.size() <= 200 && name.front() != '.' &&

@@ -51,20 +51,21 @@ class Mailbox {
         ++lab::costs().round_trips;
         return in_.bytes().first(done->length());
       }
-      if (rdma::Deadline{deadline_}.passed()) give_up("no message from the peer before --timeout");
+      if (rdma::Deadline{deadline_}.passed()) give_up<lab::Late>("a message from the peer");
       const auto asked = connection_.perform(rdma::Write{rdma::RemoteBuffer{}});
       if (asked.ok()) continue;
-      give_up(
+      give_up<lab::Failed>(
           fmt::format("the peer is dead or out of reach: {}", rdma::explain(asked.status).name));
     }
   }
 
  private:
   /// The receive is still posted: it has to end before its memory goes.
+  template <class Failure>
   [[noreturn]] void give_up(const std::string& why) {
     connection_.qp().to_error();
     static_cast<void>(connection_.wait(std::chrono::seconds{1}));
-    throw lab::Failed{why};
+    throw Failure{why};
   }
 
   rdma::Connection& connection_;

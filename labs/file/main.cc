@@ -44,7 +44,7 @@ void add_options(CLI::App& app) {
          "--break", [](const std::string& what) { settings.broken = kBreaks.at(what); },
          "What goes wrong on purpose, and must be refused")
       ->check(CLI::IsMember(&kBreaks))
-      ->type_name("hash|truncate|die");
+      ->type_name("WHAT");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "labs/common/temporary_folder.h"
 #include "labs/file/digest.h"
 #include "labs/file/landing.h"
 #include "labs/file/mailbox.h"
@@ -61,14 +62,12 @@ void receive_file(rdma::Connection& connection, Mailbox& mail, const fs::path& f
 }  // namespace
 
 void receiver(const lab::Options& options) {
-  std::optional<TemporaryFolder> temporary;
+  std::optional<lab::TemporaryFolder> temporary;
   if (settings.into.empty()) temporary.emplace();
   const fs::path folder = temporary ? temporary->path() : fs::path{settings.into};
   rdma::Listener listener = lab::listen(options);
-  auto request = listener.next(options.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
-  rdma::Connection connection =
-      request->accept(lab::within(options, Mailbox::connection_options()));
+  rdma::ConnectionRequest request = lab::next_request(options, listener);
+  rdma::Connection connection = lab::accept(options, request, Mailbox::connection_options());
   Mailbox mail{connection, options};
   std::string why;
   try {

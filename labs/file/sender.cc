@@ -1,13 +1,13 @@
 // The sender: steps 1, 3 and 5.
 
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 #include <fstream>
 #include <optional>
 
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
+#include "labs/common/process.h"
+#include "labs/common/temporary_folder.h"
 #include "labs/file/digest.h"
 #include "labs/file/landing.h"
 #include "labs/file/mailbox.h"
@@ -98,11 +98,11 @@ void send_file(rdma::Connection& connection, Mailbox& mail, const fs::path& path
 }
 
 void send_files(const lab::Options& options) {
-  std::optional<TemporaryFolder> temporary;
+  std::optional<lab::TemporaryFolder> temporary;
   fs::path path = settings.file;
   if (path.empty()) {
     std::vector<std::byte> bytes(options.size);
-    lab::fill_seeded(bytes, 1);
+    lab::fill_pattern(bytes, 1);
     land(temporary.emplace().path(), "generated.bin", bytes);
     path = temporary->path() / "generated.bin";
   }
@@ -128,21 +128,16 @@ void send_files(const lab::Options& options) {
 /// Whoever is to be killed is a process of its own, begun before the first verb.
 void sender(const lab::Options& options) {
   if (settings.broken != Break::die) return send_files(options);
-  const TemporaryFolder folder;  // what the killed one would leave behind
+  const lab::TemporaryFolder folder;  // what the killed one would leave behind
   setenv("TMPDIR", folder.path().c_str(), 1);
-  const pid_t child = fork();
-  lab::check(child >= 0, "fork: {}", std::strerror(errno));
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+  lab::Process victim{[&] {
     try {
       send_files(options);
     } catch (const std::exception& failure) {
       fmt::print(stderr, "client: {}\n", failure.what());
     }
-    _exit(1);
-  }
-  int status = 0;
-  lab::check(waitpid(child, &status, 0) == child, "waitpid: {}", std::strerror(errno));
-  lab::check(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "the sender wasn't killed");
+    return 1;
+  }};
+  lab::check(lab::signal_in(victim.wait()) == strsignal(SIGKILL), "the sender wasn't killed");
   lab::say("the sender was killed in the middle");
 }

@@ -21,13 +21,12 @@ constexpr std::uint64_t kInterval = 16;  // of signalling
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
-  auto request = listener.next(given.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", given.timeout);
-  const lab::Options options = lab::agree(given, request->private_value<lab::Terms>(), kMost);
+  rdma::ConnectionRequest request = lab::next_request(given, listener);
+  const lab::Options options = lab::agree(given, lab::offered<lab::Terms>(request), kMost);
 
   // 1. Memory for the one-sided flags, where this program does nothing; and for SOLICITED a queue
   //    for receives only, which nobody but the lab arms.
-  const rdma::Context context = request->context();
+  const rdma::Context context = request.context();
   rdma::ProtectionDomain pd{context};
   const auto access = rdma::Access::remote_write | rdma::Access::remote_read;
   rdma::Buffer memory{pd, std::max(options.size, kLeast), access};
@@ -40,7 +39,7 @@ void server(const lab::Options& given) {
   answer.prepare = [](rdma::Connection& connection) {
     for (int i = 0; i < flags::kReceives; ++i) connection.post(rdma::Recv{}).check();
   };
-  rdma::Connection connection = request->accept(answer);
+  rdma::Connection connection = lab::accept(options, request, answer);
 
   // 5. Arm, sleep, take: for solicited messages only, then for any.
   flags::receive_groups(options, connection, received);
@@ -52,7 +51,7 @@ void client(const lab::Options& options) {
   wish.inline_size = kInline;
   wish.offer(lab::terms(options));
   rdma::Connection connection = lab::connect(options, wish);
-  const flags::Bench bench{options, connection, connection.private_value<rdma::RemoteBuffer>()};
+  const flags::Bench bench{options, connection, lab::offered<rdma::RemoteBuffer>(connection)};
 
   // 2. SIGNALED. A completion for each WRITE, or one for every sixteen: it stands for all before.
   const flags::Stream each = flags::stream(bench, 1), some = flags::stream(bench, kInterval);
@@ -105,12 +104,11 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(
-      argc, argv,
-      {.name = "flags",
-       .idea = "SIGNALED, INLINE, FENCE, SOLICITED: what each changes, measured",
-       .size = 64,
-       .iters = 500,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
-      server, client);
+  return lab::run(argc, argv,
+                  {.name = "flags",
+                   .idea = "SIGNALED, INLINE, FENCE, SOLICITED: what each changes, measured",
+                   .size = 64,
+                   .most = kMost,
+                   .iters = 500},
+                  server, client);
 }

@@ -16,12 +16,11 @@ constexpr std::size_t kMost = std::size_t{1} << 30;
 
 void server(const lab::Options& options) {
   rdma::Listener listener = lab::listen(options);
-  auto request = listener.next(options.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
+  rdma::ConnectionRequest request = lab::next_request(options, listener);
 
   // 1. Expose memory. The access says what a peer may do here; without it step 4 would end in a
   //    remote access error.
-  rdma::ProtectionDomain pd{request->context()};
+  rdma::ProtectionDomain pd{request.context()};
   const auto access = rdma::Access::remote_write | rdma::Access::remote_read;
   rdma::Buffer memory{pd, options.size, access};
 
@@ -29,7 +28,7 @@ void server(const lab::Options& options) {
   rdma::ConnectionOptions answer = lab::within(options);
   answer.pd = &pd;
   answer.offer(memory.remote());
-  rdma::Connection connection = request->accept(answer);
+  rdma::Connection connection = lab::accept(options, request, answer);
   lab::say("accepted {}; it may write to {} bytes at {:#x} with rkey {:#x}",
            connection.peer().to_string(), options.size, memory.remote().addr, memory.rkey());
 
@@ -43,7 +42,7 @@ void server(const lab::Options& options) {
 void client(const lab::Options& options) {
   // 3. Connect: address, route and queue pair states are rdma_cm's work.
   rdma::Connection connection = lab::connect(options);
-  const auto remote = connection.private_value<rdma::RemoteBuffer>();
+  const auto remote = lab::offered<rdma::RemoteBuffer>(connection);
   lab::say("connected to {}, which offers {} bytes", connection.peer().to_string(), remote.length);
 
   // 4. One WRITE, one READ. Each returns when its completion has come.
@@ -68,9 +67,8 @@ int main(int argc, char** argv) {
                   {.name = "hello",
                    .idea = "The smallest whole flow: connect, a capability, one WRITE, one READ",
                    .size = 64,
-                   .refuse =
-                       [](const lab::Options& o) {
-                         return lab::outside("--size", o.size, kGreeting.size(), kMost);
-                       }},
+                   .least = kGreeting.size(),
+                   .most = kMost,
+                   .without = {"--iters"}},
                   server, client);
 }

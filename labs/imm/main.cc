@@ -38,12 +38,11 @@ rdma::Completion take(rdma::Connection& connection, std::uint64_t id, std::size_
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
-  auto request = listener.next(given.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", given.timeout);
-  const lab::Options options = lab::agree(given, request->private_value<lab::Terms>(), kMost);
+  rdma::ConnectionRequest request = lab::next_request(given, listener);
+  const lab::Options options = lab::agree(given, lab::offered<lab::Terms>(request), kMost);
 
   // 1. Room for the data, and receives without any: a notification takes one, and that is all.
-  rdma::ProtectionDomain pd{request->context()};
+  rdma::ProtectionDomain pd{request.context()};
   rdma::Buffer memory{pd, kSlots * options.size, rdma::Access::remote_write};
   rdma::ConnectionOptions answer = lab::within(options);
   answer.pd = &pd;
@@ -51,7 +50,7 @@ void server(const lab::Options& given) {
   answer.prepare = [](rdma::Connection& connection) {
     for (std::uint64_t id = 0; id < kSlots; ++id) post_empty_receive(connection, id);
   };
-  rdma::Connection connection = request->accept(answer);
+  rdma::Connection connection = lab::accept(options, request, answer);
 
   for (std::uint64_t message = 0; message < options.iters; ++message) {
     // 4. Message 0 consumes receive 0, although a plain WRITE came before it: that took none.
@@ -86,7 +85,7 @@ void client(const lab::Options& options) {
     for (std::uint64_t id = 0; id < kSlots; ++id) post_empty_receive(connection, id);
   };
   rdma::Connection connection = lab::connect(options, wish);
-  const auto remote = connection.private_value<rdma::RemoteBuffer>();
+  const auto remote = lab::offered<rdma::RemoteBuffer>(connection);
   rdma::Buffer out = connection.buffer(kSlots * options.size);
   const auto slot = [&](std::uint64_t message) { return message % kSlots * options.size; };
 
@@ -124,7 +123,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "imm",
        .idea = "WRITE_WITH_IMM: a notification consumes a receive; 32 bits in network order",
-       .iters = 200,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
+       .most = kMost,
+       .iters = 200},
       server, client);
 }

@@ -6,7 +6,7 @@
 #include <deque>
 
 #include "labs/common/connect.h"
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
 #include "labs/inference-ring/settings.h"
 
 namespace {
@@ -23,7 +23,7 @@ class Consumer {
  public:
   Consumer(const lab::Options& options, rdma::ConnectionRequest& request)
       : options_{options},
-        batches_{request.private_value<Plan>().batches},
+        batches_{lab::offered<Plan>(request).batches},
         pd_{request.context()},
         ring_{pd_, options.size * settings.slots, rdma::Access::remote_write},
         connection_{accept(request)} {}
@@ -35,9 +35,10 @@ class Consumer {
       const std::uint32_t id = wait_for_batch();
       lab::check(id == next, "batch {} came where {} was due", id, next);
       const auto slot = ring_.bytes().subspan(id % settings.slots * options_.size, options_.size);
-      const bool whole = !lab::seeded_broken_at(slot, id);
+      const auto whole = [&] { return lab::first_difference(slot, id) == slot.size(); };
+      const bool came_whole = whole();
       infer(is_slow(id) ? settings.stall : settings.work);
-      if (!whole || lab::seeded_broken_at(slot, id)) ++overwritten_;
+      if (!came_whole || !whole()) ++overwritten_;
       lab::check(overwritten_ == 0 || !settings.credits, "batch {} was overwritten in its slot",
                  id);
       // 5. The slot is free: a receive for the batch that will be in it, then the credit.
@@ -65,7 +66,7 @@ class Consumer {
       }
     };
     answer.offer(Offer{ring_.remote(), settings.slots});
-    return request.accept(answer);
+    return lab::accept(options_, request, answer);
   }
 
   [[nodiscard]] bool is_slow(std::uint64_t id) const {
@@ -79,7 +80,7 @@ class Consumer {
   }
   void take_completion() {
     const auto done = connection_.wait(options_.deadline);
-    lab::check(done.has_value(), "no batch from the producer before --timeout; is it dead?");
+    lab::in_time(done.has_value(), "a batch from the producer");
     lab::check(done->ok() || connection_.connected(), "the producer hung up");
     done->check();
     ++lab::costs().completions;
@@ -116,7 +117,6 @@ class Consumer {
 
 void consumer(const lab::Options& options) {
   rdma::Listener listener = lab::listen(options);
-  auto request = listener.next(options.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
-  Consumer{options, *request}.run();
+  rdma::ConnectionRequest request = lab::next_request(options, listener);
+  Consumer{options, request}.run();
 }

@@ -35,7 +35,7 @@ void add_time(CLI::App& app, const char* name, std::chrono::microseconds& value,
 
 void add_options(CLI::App& app) {
   app.get_option("--size")
-      ->description("Bytes of a batch")
+      ->description("Server: bytes of a batch")
       ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 26));
   app.get_option("--iters")
       ->description("Batches of each phase")

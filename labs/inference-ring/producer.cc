@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "labs/common/connect.h"
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
 #include "labs/inference-ring/latency.h"
 #include "labs/inference-ring/settings.h"
 
@@ -13,13 +13,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What the server offers, if it is one of this lab.
+/// What the server offers.
 Offer offer_of(const rdma::Connection& connection) {
-  const auto offer = connection.private_value<Offer>();
-  lab::check(
-      offer.slots != 0 && offer.ring.length >= offer.slots,
-      "the server offers a ring of {} bytes in {} slots: is it `verbena lab inference-ring`?",
-      offer.ring.length, offer.slots);
+  const auto offer = lab::offered<Offer>(connection);
+  lab::check(offer.slots != 0 && offer.ring.length >= offer.slots,
+             "the server offers a ring of {} bytes in {} slots", offer.ring.length, offer.slots);
   return offer;
 }
 
@@ -88,7 +86,7 @@ class Producer {
   /// 3. The batch and its id in one request: the id can't arrive before the bytes.
   void write_batch() {
     const std::uint64_t at = written_ % slots_ * size_;
-    lab::fill_seeded(staging_.bytes().subspan(at, size_), written_);
+    lab::fill_pattern(staging_.bytes().subspan(at, size_), written_);
     rdma::Write write{staging_.slice(at, size_), ring_.slice(at, size_)};
     connection_.post(write.imm(static_cast<std::uint32_t>(written_)).signaled()).check();
     ++in_flight_;
@@ -101,7 +99,7 @@ class Producer {
   void take_event_until(Clock::time_point until) {
     rdma::CompletionQueue& cq = connection_.cq();
     if (const auto done = cq.poll()) return take(*done);
-    lab::check(Clock::now() < options_.deadline, "no word from the consumer before --timeout");
+    lab::in_time(Clock::now() < options_.deadline, "a word from the consumer");
     if (!cq.armed()) return cq.arm();  // and poll once more: it may have come before
     const auto left = std::max(until - Clock::now(), Clock::duration{0});
     const timespec timeout{.tv_sec = left / std::chrono::seconds{1},

@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
 
 class Model {
  public:
@@ -51,7 +51,7 @@ class Model {
  private:
   /// In [-1, 1), always the same for the same place.
   [[nodiscard]] static double uniform(std::size_t i, std::size_t j) {
-    return static_cast<double>(lab::seeded_word(i, j) >> 11) * 0x1p-52 - 1.0;
+    return static_cast<double>(lab::pattern_word(i, j) >> 11) * 0x1p-52 - 1.0;
   }
 
   void add_sample(std::size_t i, std::span<const double> weights, std::span<double> sums) {

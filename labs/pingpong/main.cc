@@ -80,10 +80,9 @@ struct End {
         my_turn = acknowledged = false;
       }
       const auto done = events ? cq.wait(options.deadline) : cq.spin(options.deadline);
-      lab::check(done.has_value(),
-                 "{} stopped after {} of {} messages: has it ended, or does it run "
-                 "with another size or count?",
-                 tcp.peer(), received, options.iters);
+      lab::in_time(done.has_value(),
+                   "message {} of {} (has {} ended, or does it run with another size or count?)",
+                   received + 1, options.iters, tcp.peer());
       done->check();
       ++lab::costs().completions;
       if (!done->is_receive()) {
@@ -125,10 +124,28 @@ struct End {
   }
 };
 
+/// Whoever speaks the words of ibv_rc_pingpong is welcome: no badge of this lab is asked for.
+rdma::TcpBootstrap wait_for_client(const lab::Options& options) {
+  rdma::TcpListener listener{options.port};
+  lab::ready();
+  try {
+    return listener.accept(lab::time_left(options));
+  } catch (const rdma::TimedOut&) {
+    lab::nobody_came(options);
+  }
+}
+rdma::TcpBootstrap go_to_server(const lab::Options& options) {
+  try {
+    return rdma::TcpBootstrap::connect(options.host, options.port, lab::time_left(options));
+  } catch (const rdma::Error& error) {
+    throw lab::Failed{lab::not_there(options, error)};
+  }
+}
+
 void server(const lab::Options& options) {
   lab::check_memory(6 * options.size);
   // 1. Meet on TCP. Which device and which of its addresses: those that this socket uses.
-  End end{options, lab::accept_tcp(options)};
+  End end{options, wait_for_client(options)};
   lab::check_message_size(end.from.context, options.size);
   const rdma::ConnInfo local = end.introduce();
   // 3. The client tells first. It hears of us when we can receive, and confirms.
@@ -143,7 +160,7 @@ void server(const lab::Options& options) {
 
 void client(const lab::Options& options) {
   lab::check_memory(6 * options.size);
-  End end{options, lab::connect_tcp(options)};
+  End end{options, go_to_server(options)};
   lab::check_message_size(end.from.context, options.size);
   end.tell(end.introduce());
   const rdma::ConnInfo peer = end.hear();

@@ -12,7 +12,6 @@
 
 #include "labs/common/bootstrap.h"
 #include "labs/common/connect.h"
-#include "labs/common/goodbye.h"
 #include "labs/common/pattern.h"
 #include "labs/registration/costs.h"
 
@@ -106,9 +105,8 @@ void lend(const lab::Options& options, rdma::Connection& connection, Revocation 
 void server(const lab::Options& options) {
   rdma::Listener listener = lab::listen(options);
   for (const Revocation how : kRevocations) {
-    auto request = listener.next(options.deadline);
-    lab::check(request.has_value(), "nobody connected within {} s", options.timeout);
-    rdma::Connection connection = request->accept(lab::within(options));
+    rdma::ConnectionRequest request = lab::next_request(options, listener);
+    rdma::Connection connection = lab::accept(options, request);
     lend(options, connection, how);
   }
 }
@@ -122,7 +120,7 @@ bool borrow(const lab::Options& options, Revocation how) {
   const auto lent = connection.recv_value<Lending>();
   if (lent.memory.length == 0) {
     lab::say("the server's device has no window of {}", words);
-    lab::hang_up(connection);
+    lab::say_goodbye(options, connection);
     return false;
   }
   rdma::Buffer data = connection.buffer(kLent);
@@ -143,7 +141,7 @@ bool borrow(const lab::Options& options, Revocation how) {
              refused.message());
   lab::say("window of {}: bound in {:.1f} us, written to, revoked; then {}", words, lent.bind_us,
            rdma::explain(refused.status).name);
-  lab::hang_up(connection);
+  lab::say_goodbye(options, connection);
   return true;
 }
 

@@ -23,11 +23,10 @@ constexpr auto kLate = std::chrono::milliseconds{50};
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
-  auto request = listener.next(given.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", given.timeout);
-  const lab::Options options = lab::agree(given, request->private_value<lab::Terms>(), kMost);
+  rdma::ConnectionRequest request = lab::next_request(given, listener);
+  const lab::Options options = lab::agree(given, lab::offered<lab::Terms>(request), kMost);
   // 1. Memory for the receives: each scatters to two pieces, see Room.
-  rdma::ProtectionDomain pd{request->context()};
+  rdma::ProtectionDomain pd{request.context()};
   const Room room{pd, options.size};
   rdma::ConnectionOptions answer = lab::within(options);
   answer.pd = &pd;
@@ -37,7 +36,7 @@ void server(const lab::Options& given) {
       connection.post(room.receive(id)).check();
     }
   };
-  rdma::Connection connection = request->accept(answer);
+  rdma::Connection connection = lab::accept(options, request, answer);
 
   // 4. One completion per message, in the order of posting. Then the receive is used up: post it
   //    again, except at the end, where none shall be left.
@@ -116,11 +115,10 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(
-      argc, argv,
-      {.name = "send-recv",
-       .idea = "SEND and RECV: receives first, matched in order, several pieces, RNR",
-       .iters = 1000,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
-      server, client);
+  return lab::run(argc, argv,
+                  {.name = "send-recv",
+                   .idea = "SEND and RECV: receives first, matched in order, several pieces, RNR",
+                   .most = kMost,
+                   .iters = 1000},
+                  server, client);
 }

@@ -57,7 +57,7 @@ class Server {
     answer.pd = &pd_;
     answer.srq = &srq_;
     answer.recv_cq = &cq_;
-    rdma::Connection connection = request.accept(answer);
+    rdma::Connection connection = lab::accept(options_, request, answer);
     senders_[connection.qp().number()] = {crowd.number, 0};
     left_ += crowd.iters;
     return connection;
@@ -78,8 +78,7 @@ class Server {
       pollfd waiting[] = {{.fd = cq_.fd(), .events = POLLIN, .revents = 0},
                           {.fd = context_.event_fd(), .events = POLLIN, .revents = 0}};
       const int ready = poll(waiting, 2, rdma::Deadline{options_.deadline}.poll_timeout());
-      lab::check(ready != 0 || left_ == 0, "{} messages didn't come within {} s", left_,
-                 options_.timeout);
+      lab::in_time(ready != 0 || left_ == 0, "{} more messages", left_);
       if (waiting[0].revents != 0) cq_.take_event();
       if (waiting[1].revents != 0) on_event();
     }
@@ -182,7 +181,7 @@ void client(const lab::Options& options) {
          return send_all(options, i, connection);
        }))
     sent += one;
-  for (rdma::Connection& connection : connections) lab::hang_up(connection);
+  for (rdma::Connection& connection : connections) lab::say_goodbye(options, connection);
   lab::shown("{} messages of {} clients through one queue of {} receives, each in order", sent,
              clients, receives);
 }

@@ -33,7 +33,7 @@ struct Side {
 /// The next completion of the queue must belong to this side: qp_num tells.
 void take(const rdma::CompletionQueue& cq, const Side& side, const lab::Options& options) {
   const auto done = cq.spin(options.deadline);
-  lab::check(done.has_value(), "{} got no completion within {} s", side.name, options.timeout);
+  lab::in_time(done.has_value(), "a completion of {}", side.name);
   done->check();
   lab::check(done->qp_num == side.qp.number(), "a completion of qp {:#x}, expected {:#x}",
              done->qp_num, side.qp.number());
@@ -133,7 +133,8 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "two-qp",
        .idea = "One process, two queue pairs, from RESET to RTS by hand, ping-pong",
+       .most = kMost,
        .iters = 1000,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
+       .without = {"--port"}},
       two_qp);
 }

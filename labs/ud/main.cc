@@ -39,7 +39,7 @@ struct End {
   void send(rdma::Send request) {
     port.qp.post(request.signaled()).check();
     const auto left = sent.wait(options.deadline);
-    lab::check(left.has_value(), "a datagram doesn't leave");
+    lab::in_time(left.has_value(), "a datagram to leave");
     left->check();
     ++lab::costs().completions;
   }

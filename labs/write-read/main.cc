@@ -19,18 +19,17 @@ using Flag = std::uint64_t;  // lies behind the payload, says which round the pa
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
-  auto request = listener.next(given.deadline);
-  lab::check(request.has_value(), "nobody connected within {} s", given.timeout);
-  const lab::Options options = lab::agree(given, request->private_value<lab::Terms>(), kMost);
+  rdma::ConnectionRequest request = lab::next_request(given, listener);
+  const lab::Options options = lab::agree(given, lab::offered<lab::Terms>(request), kMost);
 
   // 1. Expose a payload and a flag behind it. No receive is posted, now or later.
-  rdma::ProtectionDomain pd{request->context()};
+  rdma::ProtectionDomain pd{request.context()};
   const auto access = rdma::Access::remote_write | rdma::Access::remote_read;
   rdma::Buffer memory{pd, options.size + sizeof(Flag), access};
   rdma::ConnectionOptions answer = lab::within(options);
   answer.pd = &pd;
   answer.offer(memory.remote());
-  rdma::Connection connection = request->accept(answer);
+  rdma::Connection connection = lab::accept(options, request, answer);
 
   // 5. Sleep until the client says goodbye, and see what that took.
   const lab::Spent before = lab::spent_by_thread();
@@ -68,7 +67,7 @@ void client(const lab::Options& options) {
   rdma::ConnectionOptions wish = lab::within(options);
   wish.offer(lab::terms(options));
   rdma::Connection connection = lab::connect(options, wish);
-  const auto remote = connection.private_value<rdma::RemoteBuffer>();
+  const auto remote = lab::offered<rdma::RemoteBuffer>(connection);
   const std::size_t size = options.size;
   rdma::Buffer out = connection.buffer(size + sizeof(Flag));
   rdma::Buffer in = connection.buffer(size + sizeof(Flag));
@@ -118,7 +117,7 @@ int main(int argc, char** argv) {
       argc, argv,
       {.name = "write-read",
        .idea = "One-sided WRITE and READ: their order, their completions, an idle target",
-       .iters = 1000,
-       .refuse = [](const lab::Options& o) { return lab::outside("--size", o.size, 1, kMost); }},
+       .most = kMost,
+       .iters = 1000},
       server, client);
 }

@@ -7,8 +7,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import shutil
-import tempfile
 
 from cases import LO, Case, check_output
 from programs import PATH
@@ -22,10 +20,7 @@ class Block(Case):
     commands: str = ""
 
     def run(self, host, network):
-        folder = tempfile.mkdtemp(dir=host.temporary)
-        try:
-            if host.user:
-                os.chown(folder, host.user.pw_uid, host.user.pw_gid)
+        with host.scratch() as folder:
             os.mkdir(f"{folder}/build")
             os.symlink(f"{host.prefix}/bin", f"{folder}/build/bin")
             script = f"cd {folder}\n{self.commands}"
@@ -33,8 +28,6 @@ class Block(Case):
                 network.server.namespace, ["bash", "-euo", "pipefail", "-c", script],
                 preload=False, timeout=self.timeout,
                 env={"PATH": f"{host.prefix}/bin:{PATH}", "HOME": folder})
-        finally:
-            shutil.rmtree(folder)
         return check_output(status, output, 0, ())
 
 

@@ -1,16 +1,19 @@
 """The labs: both ends on one machine, on two, with loss; and what they say when used wrongly."""
 
 import dataclasses
+import os
 import pathlib
 import re
+import signal
+import time
 
 from cases import LO, LO_LOSS, VETHS, Case, check_output, next_tcp_port
-from connection_lifetimes import wait_for_line
+from connections import wait_for_line
+import labs_wrong
+from labs_wrong import ONE_PROCESS, RANKS
 from programs import CaseFailed, CaseSkipped, tail
 
 LIST = pathlib.Path(__file__).resolve().parents[2] / "labs/list.txt"
-ONE_PROCESS = {"two-qp"}  # labs without a server and a client
-RANKS = {"parameter-server", "rendezvous"}  # labs of equals
 SKIPPED = 77
 
 
@@ -33,7 +36,8 @@ class Lab(Case):
     arguments: tuple = ()
 
     def run(self, host, network):
-        argv = [host.verbena, "lab", self.lab, *self.arguments, "--port", str(next_tcp_port())]
+        port = () if self.lab in ONE_PROCESS else ("--port", str(next_tcp_port()))
+        argv = [host.verbena, "lab", self.lab, *self.arguments, *port]
         process = host.start(network.server.namespace, argv, preload=False)
         try:
             verdict(process, process.wait(host.deadline(self.timeout)))
@@ -103,6 +107,96 @@ class RanksOnTwoHosts(Case):
 
 
 @dataclasses.dataclass(frozen=True)
+class Launched(Case):
+    """Two ranks on this machine, told by a launcher's variables."""
+    lab: str = ""
+    launcher: str = ""
+
+    def variables(self, number, port):
+        if self.launcher == "torchrun":
+            return {"RANK": number, "WORLD_SIZE": "2", "LOCAL_RANK": number,
+                    "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+        return {"SLURM_PROCID": number, "SLURM_LOCALID": number, "SLURM_NTASKS": "2",
+                "SLURM_STEP_NUM_TASKS": "2", "SLURM_NNODES": "1", "SLURM_STEP_NUM_NODES": "1",
+                "SLURM_STEP_NODELIST": "localhost", "SLURM_LAUNCH_NODE_IPADDR": "192.0.2.1"}
+
+    def run(self, host, network):
+        port = str(next_tcp_port())
+        own = () if self.launcher == "torchrun" else ("--port", port)
+        ranks = []
+        try:
+            for number in ("0", "1"):
+                ranks.append(host.start(network.server.namespace,
+                                        [host.verbena, "lab", self.lab, *own], preload=False,
+                                        env=self.variables(number, port)))
+            deadline = host.deadline(self.timeout)
+            for process in ranks:
+                verdict(process, process.wait(deadline))
+            return ""
+        except CaseFailed as failure:
+            raise CaseFailed("\n".join([str(failure), *(tail(p) for p in ranks)])) from None
+        finally:
+            for process in ranks:
+                process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
+class StrangersAtRank0(Case):
+    """One who says nothing and one who talks nonsense are sent away, and the ranks meet."""
+
+    def run(self, host, network):
+        namespace, port = network.server.namespace, str(next_tcp_port())
+        rank = [host.verbena, "lab", "rendezvous", "--ranks", "2", "--root", "127.0.0.1", "--port",
+                port, "--timeout", "30", "--rank"]
+        started = [host.start(namespace, [*rank, "0"], preload=False)]
+        try:
+            host.wait_listening(namespace, int(port), started[0])
+            for words in ("", "printf 'GET / HTTP/1.1%100s' >&3;"):
+                script = (f"exec 3<>/dev/tcp/127.0.0.1/{port}; {words} "
+                          "read -t 20 -u 3 answer || true")
+                started.append(host.start(namespace, ["bash", "-c", script], preload=False))
+            wait_for_line(host, started[0], r"is turned away: that is no end of")
+            wait_for_line(host, started[0], r"is turned away: it showed no badge")
+            started.append(host.start(namespace, [*rank, "1"], preload=False))
+            deadline = host.deadline(self.timeout)
+            for process in (started[0], started[-1]):
+                verdict(process, process.wait(deadline))
+            return ""
+        finally:
+            for process in started:
+                process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
+class NothingLeft(Case):
+    """A lab with a temporary folder, ended by a signal to it, or by its own --timeout."""
+    arguments: tuple = ()
+    number: int = 0
+
+    def run(self, host, network):
+        argv = [host.verbena, "lab", "file", "--iters", "100000000", *self.arguments, "--port",
+                str(next_tcp_port())]
+        with host.scratch() as folder:
+            process = host.start(network.server.namespace, argv, preload=False,
+                                 env={"TMPDIR": folder})
+            try:
+                wait_for_line(host, process, r"may write")
+                if not os.listdir(folder):
+                    raise CaseFailed(f"it made no folder in {folder}\n" + tail(process))
+                if self.number:
+                    os.kill(process.pid, self.number)
+                process.wait(host.deadline(self.timeout))
+                deadline = host.deadline(5)  # the server ends when its parent has
+                while os.listdir(folder):
+                    if time.monotonic() > deadline:
+                        raise CaseFailed(f"left behind: {os.listdir(folder)}\n" + tail(process))
+                    time.sleep(0.05)
+                return ""
+            finally:
+                process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
 class Wrong(Case):
     """Says what is wrong and what to do, within its time limit."""
     arguments: tuple = ()
@@ -117,7 +211,28 @@ class Wrong(Case):
 
 
 def wrong_usage():
+    hint = r"again: verbena lab hello --device vb_nosuch --drop 1% --timeout 5\n"
     return [
+        Wrong(LO, "labs/wrong/all-help", status=0, arguments=("all", "--help"),
+              says="usage: verbena lab list"),
+        Wrong(LO, "labs/wrong/all-unknown-option", arguments=("all", "--colour"),
+              says="no lab takes --colour"),
+        Wrong(LO, "labs/wrong/all-one-end", arguments=("all", "server"), says="both ends"),
+        Wrong(LO, "labs/wrong/all-gives-what-each-takes", status=1, timeout=90,
+              arguments=("all", "--device", "vb_nosuch", "--drop", "1%", "--timeout", "5"),
+              says=r"(?s)" + hint + r".*loss +is run without --drop 1%, which it doesn't take"),
+        Wrong(LO, "labs/wrong/rate-nan", arguments=("loss", "--rates", "0,nan"),
+              says="0.001 to 50"),
+        Wrong(LO, "labs/wrong/rate-tiny", arguments=("loss", "--rates", "1e-9"),
+              says="0.001 to 50"),
+        Wrong(LO, "labs/wrong/option-without-effect", arguments=("hello", "--iters", "2"),
+              says="--iters"),
+        Wrong(LO, "labs/wrong/mode", arguments=("across-hosts", "--mode", "none"),
+              says="both,recv-only,send-only"),
+        # The server's own reason, not only that the client found it gone.
+        Wrong(LO, "labs/wrong/why-the-server-failed", status=1,
+              arguments=("file", "--into", "/", "--timeout", "20"),
+              says=r"^server: /\.generated.*(denied|Read-only)"),
         Wrong(LO, "labs/wrong/unknown-lab", arguments=("helo",), says="did you mean hello"),
         Wrong(LO, "labs/wrong/no-lab", says="usage: verbena lab list"),
         Wrong(LO, "labs/wrong/missing-host", arguments=("hello", "client"), says="HOST"),
@@ -147,4 +262,13 @@ def all_cases():
     for n, name in enumerate(name for name in names() if name not in ONE_PROCESS):
         kind = RanksOnTwoHosts if name in RANKS else TwoHosts
         found.append(kind(VETHS[0], f"labs/{name}", timeout=90, lab=name, family=6 if n % 2 else 4))
-    return found + wrong_usage()
+    found += [Lab(LO, f"labs/send-recv-{option}", lab="send-recv", arguments=(f"--{option}", "20%"))
+              for option in ("dup", "duplicate")]
+    found.append(Lab(VETHS[0], "labs/two-qp", timeout=90, lab="two-qp"))  # on another device
+    found += [Launched(LO, f"labs/{lab}-by-{launcher}", lab=lab, launcher=launcher)
+              for lab in sorted(RANKS) for launcher in ("srun", "torchrun")]
+    found += [StrangersAtRank0(LO, "labs/strangers-at-rank-0"),
+              NothingLeft(LO, "labs/nothing-left-by-sigterm", number=signal.SIGTERM),
+              NothingLeft(LO, "labs/nothing-left-by-ctrl-c", number=signal.SIGINT),
+              NothingLeft(LO, "labs/nothing-left-by-timeout", arguments=("--timeout", "2"))]
+    return found + wrong_usage() + labs_wrong.all_cases(names())

@@ -1,5 +1,6 @@
 """Running stock programs under `verbena run`: as `nobody` when we are root, bounded, logged."""
 
+import contextlib
 import copy
 import dataclasses
 import itertools
@@ -104,6 +105,17 @@ class Host:
         other = copy.copy(self)
         other.options = options
         return other
+
+    @contextlib.contextmanager
+    def scratch(self):
+        """A folder that the programs may write to; it goes with what they leave there."""
+        folder = tempfile.mkdtemp(dir=self.temporary)
+        try:
+            if self.user:
+                os.chown(folder, self.user.pw_uid, self.user.pw_gid)
+            yield folder
+        finally:
+            shutil.rmtree(folder)
 
     def uid(self):
         return self.user.pw_uid if self.user else os.getuid()

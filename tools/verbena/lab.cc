@@ -8,10 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "settings/settings.h"
+#include "tools/verbena/argv.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/lab_list.h"
+#include "tools/verbena/lab_options.h"
 #include "tools/verbena/lab_run.h"
 #include "tools/verbena/output_file.h"
 #include "tools/verbena/preload.h"
@@ -48,13 +51,23 @@ std::string value_of(std::string_view option, const std::vector<std::string>& ar
 
 bool is_hardware(std::string_view device) { return !device.empty() && !device.starts_with("vb_"); }
 
+/// Empty for what can't be resolved; opening it says why.
+fs::path resolved(const fs::path& path) {
+  std::error_code unresolved;
+  const fs::path whole = fs::absolute(path, unresolved);
+  return unresolved ? fs::path{} : fs::weakly_canonical(whole, unresolved);
+}
+
 /// Our devices come with the preload library; for others the system's own libraries are right.
 std::string prepare_environment(const std::string& library,
                                 const std::vector<std::string>& arguments) {
   if (is_hardware(value_of("--device", arguments))) return "";
+  const std::string pcap = value_of("--pcap", arguments), trace = value_of("--trace", arguments);
+  if (!resolved(pcap).empty() && resolved(pcap) == resolved(trace)) {
+    return fmt::format("--trace {} is the file of --pcap, too: name another", trace);
+  }
   // Emptied here, so that both ends find it new; see `verbena run`.
-  for (const char* const option : {"--pcap", "--trace"}) {
-    const std::string path = value_of(option, arguments);
+  for (const std::string& path : {pcap, trace}) {
     if (path.empty()) continue;
     if (const OutputFile file = prepare_output(path); !file.problem.empty()) return file.problem;
   }
@@ -76,11 +89,9 @@ int unknown(const std::vector<LabEntry>& labs, const std::string& name) {
                                       meant ? fmt::format(": did you mean {}?", *meant) : ""));
 }
 
-int run_one(const fs::path& program, const std::vector<std::string>& arguments) {
-  std::vector<char*> argv{const_cast<char*>(program.c_str())};
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  execv(program.c_str(), argv.data());
+int run_one(const fs::path& program, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program);
+  execv(program.c_str(), argv_of(arguments).data());
   return fail(kExitFailure, fmt::format("{}: {}; build or install Verbena again", program.string(),
                                         std::strerror(errno)));
 }
@@ -102,8 +113,43 @@ std::string_view last_line(std::string_view output) {
   return output.substr(output.rfind('\n') + 1);
 }
 
+/// What each lab takes, in their order.
+std::vector<TakenOptions> ask_labs(const std::vector<LabEntry>& labs, const fs::path& folder) {
+  std::vector<TakenOptions> taken;
+  for (const LabEntry& lab : labs) {
+    taken.push_back(parse_taken_options(run_lab({folder / lab.name, "--options"}).output));
+  }
+  return taken;
+}
+
+/// What of the options this lab takes; of the others it says that they are left out.
+std::vector<std::string> arguments_for(const LabEntry& lab, const TakenOptions& taken,
+                                       const std::vector<GivenOption>& given) {
+  std::vector<std::string> arguments;
+  for (const GivenOption& option : given) {
+    if (taken.contains(option.name)) {
+      arguments.insert(arguments.end(), option.words.begin(), option.words.end());
+    } else {
+      fmt::print("{:<18} is run without {}, which it doesn't take\n", lab.name,
+                 quoted(option.words));
+    }
+  }
+  return arguments;
+}
+
+bool asks_for_help(const std::vector<std::string>& words) {
+  return std::ranges::any_of(words,
+                             [](const auto& word) { return word == "--help" || word == "-h"; });
+}
+
 int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
-            const std::vector<std::string>& arguments) {
+            const std::vector<std::string>& words) {
+  const auto taken = words.empty() ? std::vector<TakenOptions>(labs.size())  // nobody need ask
+                                   : ask_labs(labs, folder);
+  TakenOptions any;
+  for (const TakenOptions& one : taken) any.insert(one.begin(), one.end());
+  const GivenOptions given = split_options(words, any);
+  if (!given.problem.empty()) return fail(kExitUsage, given.problem);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   int failed = 0;
   fmt::print("{:<18} {:<8} {:>7}  {}\n", "lab", "result", "time", "what it showed");
@@ -111,6 +157,7 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
     const std::string& name = labs[i].name;
     if (terminal) fmt::print("{:<18} running, {} of {}\r", name, i + 1, labs.size());
     std::fflush(stdout);
+    const std::vector<std::string> arguments = arguments_for(labs[i], taken[i], given.options);
     std::vector<std::string> command{folder / name};
     command.insert(command.end(), arguments.begin(), arguments.end());
     const LabResult result = run_lab(command);
@@ -120,8 +167,8 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
                shown.empty() ? last_line(result.output) : shown);
     if (result.status != 0 && result.status != kExitSkipped) {
       ++failed;
-      fmt::print("{}    exit status {}; again: verbena lab {}\n", indented(result.output),
-                 result.status, name);
+      fmt::print("{}    exit status {}; again: verbena lab {}{}{}\n", indented(result.output),
+                 result.status, name, arguments.empty() ? "" : " ", quoted(arguments));
     }
     std::fflush(stdout);
   }
@@ -132,7 +179,8 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
 }  // namespace
 
 int lab(const std::vector<std::string>& words) {
-  if (words.empty() || words.front() == "--help" || words.front() == "-h") {
+  const bool of_one_lab = !words.empty() && !words[0].starts_with("-") && words[0] != "all";
+  if (words.empty() || (!of_one_lab && asks_for_help(words))) {
     fmt::print("{}", kUsage);
     return words.empty() ? kExitUsage : 0;
   }
@@ -154,7 +202,11 @@ int lab(const std::vector<std::string>& words) {
   if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
     return fail(kExitUsage, problem);
   }
-  if (name == "all") return run_all(labs, folder, arguments);
+  try {
+    if (name == "all") return run_all(labs, folder, arguments);
+  } catch (const std::system_error& error) {
+    return fail(kExitFailure, fmt::format("{}; build or install Verbena again", error.what()));
+  }
   const bool known = std::ranges::any_of(labs, [&](const LabEntry& l) { return l.name == name; });
   return known ? run_one(folder / name, arguments) : unknown(labs, name);
 }

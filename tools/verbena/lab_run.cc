@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <system_error>
 
+#include "tools/verbena/argv.h"
+
 namespace verbena::tool {
 namespace {
 
@@ -19,17 +21,13 @@ constexpr std::string_view kShown = "shown: ";
 }
 
 pid_t spawn(const std::vector<std::string>& command, int output) {
-  std::vector<char*> arguments;
-  for (const std::string& argument : command) {
-    arguments.push_back(const_cast<char*>(argument.c_str()));
-  }
-  arguments.push_back(nullptr);
+  const std::vector<char*> argv = argv_of(command);
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, output, STDERR_FILENO);
   pid_t child = -1;
-  const int error = posix_spawn(&child, arguments[0], &actions, nullptr, arguments.data(), environ);
+  const int error = posix_spawn(&child, argv[0], &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) fail(error, command.front());
   return child;
@@ -46,6 +44,8 @@ std::string read_to_the_end(int fd) {
   }
 }
 
+}  // namespace
+
 int wait_for(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
@@ -53,8 +53,6 @@ int wait_for(pid_t child) {
   }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
-
-}  // namespace
 
 LabResult run_lab(const std::vector<std::string>& command) {
   const auto start = std::chrono::steady_clock::now();

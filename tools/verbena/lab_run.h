@@ -2,6 +2,8 @@
 
 // Runs one lab as a child and reads what it says: `verbena lab all` and `make run` stand on it.
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -16,6 +18,9 @@ struct LabResult {
   std::string output;
   std::chrono::milliseconds took{0};
 };
+
+/// Until it has ended: its exit status; 128 + n: ended by signal n. Throws std::system_error.
+[[nodiscard]] int wait_for(pid_t child);
 
 /// `command` with its standard output and error read to the end. Throws std::system_error.
 [[nodiscard]] LabResult run_lab(const std::vector<std::string>& command);

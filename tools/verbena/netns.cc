@@ -6,7 +6,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,7 +15,9 @@
 #include <cstring>
 #include <system_error>
 
+#include "tools/verbena/argv.h"
 #include "tools/verbena/commands.h"
+#include "tools/verbena/lab_run.h"
 
 namespace verbena::tool {
 namespace {
@@ -119,11 +120,8 @@ void join(pid_t right, unsigned mtu) {
   shell(wait_until_up("left"));
 }
 
-int execute(std::vector<std::string> command) {
-  std::vector<char*> arguments;
-  for (std::string& word : command) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  execvp(arguments[0], arguments.data());
+int execute(const std::vector<std::string>& command) {
+  execvp(command.front().c_str(), argv_of(command).data());
   const int status = errno == ENOENT ? kExitNotFound : kExitRefused;
   fmt::print(stderr, "verbena netns: {}: {}\n", command.front(), std::strerror(errno));
   return status;
@@ -147,11 +145,7 @@ int run_and_wait(const std::vector<std::string>& command) {
   }
   // The terminal's signals are the command's business.
   for (const int number : {SIGINT, SIGQUIT}) signal(number, SIG_IGN);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) fail("waitpid");
-  }
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+  return wait_for(child);
 }
 
 int run_in_new_namespaces(const NetnsOptions& options) {

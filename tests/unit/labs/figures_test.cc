@@ -5,7 +5,7 @@
 #include <array>
 
 #include "labs/bulk/sweep.h"
-#include "labs/common/seeded.h"
+#include "labs/common/pattern.h"
 #include "labs/inference-ring/latency.h"
 
 namespace {
@@ -35,15 +35,15 @@ TEST(BulkSweep, ChunksAreNoLongerThanAllOfIt) {
   EXPECT_EQ(shapes.front().chunk, 100u);
 }
 
-TEST(Seeded, FindsAnyByteThatIsNotOfTheSeed) {
+TEST(Pattern, FindsAnyByteThatIsNotOfTheSeed) {
   for (const std::size_t size : {1u, 7u, 8u, 9u, 100u}) {
     std::vector<std::byte> bytes(size);
-    lab::fill_seeded(bytes, 5);
-    EXPECT_FALSE(lab::seeded_broken_at(bytes, 5).has_value());
-    EXPECT_EQ(lab::seeded_broken_at(bytes, 6), 0u);
+    lab::fill_pattern(bytes, 5);
+    EXPECT_EQ(lab::first_difference(bytes, 5), size);
+    EXPECT_EQ(lab::first_difference(bytes, 6), 0u);
     for (std::size_t at = 0; at < size; ++at) {
       bytes[at] ^= std::byte{0x10};
-      EXPECT_EQ(lab::seeded_broken_at(bytes, 5), at / 8 * 8);
+      EXPECT_EQ(lab::first_difference(bytes, 5), at);
       bytes[at] ^= std::byte{0x10};
     }
   }

@@ -54,17 +54,32 @@ TEST(Ranks, Pmi) {
   expect_rank({{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, 1, 2, "", 0, "PMI");
 }
 
-TEST(Ranks, SlurmTellsTheNodeThatLaunched) {
-  expect_rank({{"SLURM_PROCID", "5"},
-               {"SLURM_NTASKS", "8"},
-               {"SLURM_NNODES", "2"},
-               {"SLURM_LAUNCH_NODE_IPADDR", "192.0.2.7"}},
-              5, 8, "192.0.2.7", 0, "Slurm");
+/// The node from which srun was called (SLURM_LAUNCH_NODE_IPADDR) may be none of theirs.
+TEST(Ranks, SlurmTellsTheNodesOfTheStep) {
+  const auto root_of = [](const char* nodes) {
+    return rank_in({{"SLURM_PROCID", "5"},
+                    {"SLURM_NTASKS", "8"},
+                    {"SLURM_STEP_NUM_TASKS", "8"},
+                    {"SLURM_NNODES", "2"},
+                    {"SLURM_STEP_NUM_NODES", "2"},
+                    {"SLURM_STEP_NODELIST", nodes},
+                    {"SLURM_LAUNCH_NODE_IPADDR", "192.0.2.7"}})
+        ->root;
+  };
+  EXPECT_EQ(root_of("node1,node2"), "node1");
+  EXPECT_EQ(root_of("gpu[07-09,12]"), "gpu07");
+  EXPECT_EQ(root_of("rack[2,4]gpu[1-3]-ib,login"), "rack2gpu1-ib");
+  EXPECT_EQ(root_of("gpu["), "gpu");
+}
+
+TEST(Ranks, ABatchScriptOfSlurmIsNoRank) {
+  EXPECT_FALSE(
+      rank_in({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}, {"SLURM_JOB_ID", "17"}}).has_value());
 }
 
 TEST(Ranks, SlurmOnOneNode) {
   expect_rank({{"SLURM_PROCID", "1"},
-               {"SLURM_NTASKS", "2"},
+               {"SLURM_STEP_NUM_TASKS", "2"},
                {"SLURM_NNODES", "1"},
                {"SLURM_LAUNCH_NODE_IPADDR", "192.0.2.7"}},
               1, 2, "127.0.0.1", 0, "Slurm");

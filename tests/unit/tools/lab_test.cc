@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "tools/verbena/lab_list.h"
+#include "tools/verbena/lab_options.h"
 #include "tools/verbena/lab_run.h"
 
 namespace verbena::tool {
@@ -44,6 +45,30 @@ TEST(LabRun, LastShownLineCounts) {
   EXPECT_EQ(shown_in("shown: a\nclient | x\nshown: b c\nmore\n"), "b c");
   EXPECT_EQ(shown_in("it has shown: nothing\n"), "");
   EXPECT_EQ(shown_in(""), "");
+}
+
+TEST(LabOptions, ValuesStayWithTheirOptions) {
+  const TakenOptions any = parse_taken_options("--size VALUE\n--stats\n--drop VALUE\nnoise\n");
+  const auto given = split_options({"--drop", "1%", "--stats", "--size=64"}, any);
+  EXPECT_EQ(given.problem, "");
+  ASSERT_EQ(given.options.size(), 3u);
+  EXPECT_EQ(given.options[0].name, "--drop");
+  EXPECT_EQ(given.options[0].words, (std::vector<std::string>{"--drop", "1%"}));
+  EXPECT_EQ(given.options[1].words, (std::vector<std::string>{"--stats"}));
+  EXPECT_EQ(given.options[2].name, "--size");
+  EXPECT_EQ(given.options[2].words, (std::vector<std::string>{"--size=64"}));
+}
+
+TEST(LabOptions, WhatNoLabTakesIsAProblem) {
+  const TakenOptions any = parse_taken_options("--size VALUE\n--stats\n");
+  EXPECT_EQ(split_options({"--colour"}, any).problem, "no lab takes --colour");
+  EXPECT_EQ(split_options({"--size"}, any).problem, "--size: its value is missing");
+  EXPECT_NE(split_options({"server"}, any).problem, "");
+}
+
+TEST(LabOptions, CommandsCanBePastedIntoAShell) {
+  EXPECT_EQ(quoted({"--drop", "1%", "--delay=2ms~1ms"}), "--drop 1% --delay=2ms~1ms");
+  EXPECT_EQ(quoted({"a b", "it's", ""}), "'a b' 'it'\\''s' ''");
 }
 
 }  // namespace
