@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -19,6 +20,7 @@ namespace lab {
 namespace {
 
 constexpr int kSignal = 128;
+constexpr int kThrown = 1;
 
 bool poll_until_ended(std::vector<pollfd>& waiting, int timeout) {
   int ready = 0;
@@ -29,6 +31,16 @@ bool poll_until_ended(std::vector<pollfd>& waiting, int timeout) {
   return ready > 0;
 }
 
+/// An exception would lead the child back to what its parent does.
+int status_of(const std::function<int()>& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return kThrown;
+  }
+}
+
 }  // namespace
 
 Process::Process(const std::function<int()>& work) {
@@ -36,7 +48,7 @@ Process::Process(const std::function<int()>& work) {
   check(pid_ >= 0, "fork: {}", std::strerror(errno));
   if (pid_ == 0) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
-    std::exit(work());
+    std::exit(status_of(work));
   }
   pidfd_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
   if (pidfd_ >= 0) return;

@@ -14,8 +14,8 @@ namespace lab {
 /// Move-only. One that is destroyed while it runs is killed and waited for.
 class Process {
  public:
-  /// Forks; in the child, exits with what work() returns. Its first verb comes after that. Throws
-  /// Failed.
+  /// Forks; in the child, exits with what work() returns, or with 1 if it throws. Its first verb
+  /// comes after that. Throws Failed.
   explicit Process(const std::function<int()>& work);
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;

@@ -8,6 +8,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <stdexcept>
 
 #include "labs/common/temporary_folder.h"
 
@@ -19,6 +20,13 @@ TEST(Process, ItsStatusIsWhatTheWorkReturns) {
   lab::Process child{[] { return 3; }};
   EXPECT_EQ(child.wait(), 3);
   EXPECT_EQ(lab::signal_in(3), "");
+}
+
+TEST(Process, WhatTheWorkThrowsEndsTheChildOnly) {
+  const pid_t test = getpid();
+  lab::Process child{[]() -> int { throw std::runtime_error{"on purpose"}; }};
+  if (getpid() != test) _exit(9);  // a child that came back
+  EXPECT_EQ(child.wait(), 1);
 }
 
 TEST(Process, ASignalIsSaidByName) {
