@@ -15,6 +15,7 @@ from programs import CaseFailed, need_programs, tail
 
 LINK = Topology("link", mtu=1500)  # nobody else's: it breaks
 SPARE = "10.99.0.77"
+SECOND = "10.99.0.78"
 
 
 def set_link(end, state):
@@ -27,6 +28,18 @@ def change_address(end, verb, address):
 
 def interface(end):
     return end.device.removeprefix("vb_")
+
+
+def mend(network):
+    """As it was, whatever a case that failed has left."""
+    for end in (network.server, network.client):
+        set_link(end, "up")
+        end.namespace.run("ip", "link", "set", interface(end), "mtu", str(LINK.mtu))
+    for address in (SPARE, SECOND):
+        try:
+            change_address(network.server, "del", address)
+        except RuntimeError:
+            pass  # it isn't there
 
 
 def wait_for_lines(host, process, pattern, count):
@@ -56,8 +69,7 @@ class Watched(Case):
             raise CaseFailed(f"{failure}\n{tail(watcher)}") from None
         finally:
             watcher.kill()
-            set_link(network.server, "up")
-            set_link(network.client, "up")
+            mend(network)
         return ""
 
 
@@ -108,7 +120,7 @@ class Queries(Watched):
         change_address(own, "add", SPARE)
         wait_for_line(host, watcher, f"GID table change: active, .*{address} {spare}$")
         # It leaves a hole, and comes back to its place.
-        change_address(own, "add", "10.99.0.78")
+        change_address(own, "add", SECOND)
         change_address(own, "del", SPARE)
         wait_for_line(host, watcher, rf"GID table change: active, .*{address} - 10\.99\.0\.78$")
         change_address(own, "add", SPARE)
@@ -118,9 +130,6 @@ class Queries(Watched):
         wait_for_line(host, watcher, f"port error: down, mtu 4096, gids .*{address}")
         set_link(own, "up")
         wait_for_line(host, watcher, f"port active: active, mtu 4096, gids .*{address}")
-        own.namespace.run("ip", "link", "set", interface(own), "mtu", "1500")
-        for left in (SPARE, "10.99.0.78"):
-            change_address(own, "del", left)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -39,17 +39,26 @@ static int is_empty(const union ibv_gid* gid) {
   return memcmp(gid, &kEmpty, sizeof kEmpty) == 0;
 }
 
-static void print_gid(struct ibv_context* context, int index) {
-  union ibv_gid gid;
-  MUST(ibv_query_gid(context, 1, index, &gid) == 0);
+static int entry_agrees(struct ibv_context* context, int index, const union ibv_gid* gid) {
   struct ibv_gid_entry entry;
   const int code = ibv_query_gid_ex(context, 1, (uint32_t)index, &entry, 0);
+  if (is_empty(gid)) return code == ENODATA;
+  return code == 0 && memcmp(&entry.gid, gid, sizeof *gid) == 0;
+}
+
+static void print_gid(struct ibv_context* context, int index) {
+  union ibv_gid gid;
+  int agrees = 0;
+  /* It may change between two queries: a link-local address goes with its link. */
+  for (int tries = 0; tries < 1000 && !agrees; ++tries) {
+    MUST(ibv_query_gid(context, 1, index, &gid) == 0);
+    agrees = entry_agrees(context, index, &gid);
+  }
+  MUST(agrees);
   if (is_empty(&gid)) {
-    MUST(code == ENODATA);
     printf(" -");
     return;
   }
-  MUST(code == 0 && memcmp(&entry.gid, &gid, sizeof gid) == 0);
   const int v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr*)gid.raw);
   char text[INET6_ADDRSTRLEN];
   printf(" %s", inet_ntop(v4 ? AF_INET : AF_INET6, gid.raw + (v4 ? 12 : 0), text, sizeof text));
@@ -64,6 +73,7 @@ static void print_port(struct ibv_context* context, const char* event) {
 
   struct ibv_gid_entry entries[kMaxGids];
   const ssize_t n = ibv_query_gid_table(context, entries, kMaxGids, 0);
+  MUST(ibv_query_port(context, 1, &port) == 0); /* it may have grown */
   MUST(n >= 0 && n <= port.gid_tbl_len);
   for (ssize_t i = 0; i < n; ++i) MUST(!is_empty(&entries[i].gid));
 }
