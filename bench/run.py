@@ -108,10 +108,10 @@ def main():
     progress("")
 
     def table(title, names, unit, *limits):
-        print(f"{title:<30}{'':>10} {'':<6}" + "".join(f"{'× ' + of:>12}" for of in limits))
+        print(f"{title:<30}{'':>10} {'':<6}" + "".join(f"{'× ' + of:>14}" for of in limits))
         for name in names:
             print(f"{name:<30}{best[name]:>10.2f} {unit:<6}" +
-                  "".join(f"{best[name] / best[of]:>12.2f}" for of in limits))
+                  "".join(f"{best[name] / best[of]:>14.2f}" for of in limits))
         print()
 
     table("bandwidth", [n for n in measures if n in (TCP, UDP) or "_bw" in n and n != RATE], "MB/s",
