@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "labs/common/home_address.h"
 #include "labs/common/play.h"
 #include "labs/common/process.h"
 #include "labs/common/temporary_folder.h"
@@ -172,10 +173,11 @@ int play_both(End server, End client, const Options& options) {
 int run(int argc, char** argv, const Defaults& defaults, End server, End client) {
   std::setvbuf(stdout, nullptr, _IOLBF, 0);  // lines of two processes stay whole
   try {
-    const Options options = parse(argc, argv, defaults);
+    Options options = parse(argc, argv, defaults);
     end_at_timeout(options.timeout);
     switch (options.role) {
       case Role::both:
+        options.host = home_address(options);
         return play_both(server, client, options);
       case Role::server:
         return play(server, options, "server");

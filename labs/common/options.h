@@ -23,7 +23,7 @@ struct Options {
   std::string lab;           // its name
   std::uint32_t layout = 1;  // of what its ends tell each other
   Role role = Role::both;
-  std::string host = "127.0.0.1";  // the server's
+  std::string host = "127.0.0.1";  // the server's; both ends here: see home_address()
   std::string device;              // empty: whichever reaches the host
   std::uint16_t port = 7471;
   std::uint16_t usual_port = 7471;  // when nobody says

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "labs/common/home_address.h"
 #include "labs/common/play.h"
 #include "labs/common/process.h"
 #include "labs/common/ranks.h"
@@ -114,7 +115,7 @@ int run_ranks(int argc, char** argv, Defaults defaults, RankCount counts, RankBo
     const Options options = parse(argc, argv, defaults);
     if (const auto rank = this_rank(wanted, counts.least)) return play_rank(body, options, *rank);
     const Rank all{.count = wanted.count.value_or(counts.usual),
-                   .root = wanted.root.empty() ? "127.0.0.1" : wanted.root,
+                   .root = wanted.root.empty() ? home_address(options) : wanted.root,
                    .from = "this machine"};
     std::fflush(stdout);
     return reap_all(start_all(body, options, all));

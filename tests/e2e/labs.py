@@ -35,9 +35,12 @@ class Lab(Case):
     lab: str = ""
     arguments: tuple = ()
 
+    def chosen(self, _):
+        return self.arguments
+
     def run(self, host, network):
         port = () if self.lab in ONE_PROCESS else ("--port", str(next_tcp_port()))
-        argv = [host.verbena, "lab", self.lab, *self.arguments, *port]
+        argv = [host.verbena, "lab", self.lab, *self.chosen(network), *port]
         process = host.start(network.server.namespace, argv, preload=False)
         try:
             verdict(process, process.wait(host.deadline(self.timeout)))
@@ -48,6 +51,13 @@ class Lab(Case):
             return shown[0]
         finally:
             process.kill()
+
+
+class OnDevice(Lab):
+    """Both ends on a device that 127.0.0.1 doesn't belong to."""
+
+    def chosen(self, network):
+        return ("--device", network.server.device)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -265,6 +275,8 @@ def all_cases():
     found += [Lab(LO, f"labs/send-recv-{option}", lab="send-recv", arguments=(f"--{option}", "20%"))
               for option in ("dup", "duplicate")]
     found.append(Lab(VETHS[0], "labs/two-qp", timeout=90, lab="two-qp"))  # on another device
+    found += [OnDevice(VETHS[0], f"labs/{name}-on-device", timeout=90, lab=name)
+              for name in ("hello", "pingpong", "rendezvous", "loss")]
     found += [Launched(LO, f"labs/{lab}-by-{launcher}", lab=lab, launcher=launcher)
               for lab in sorted(RANKS) for launcher in ("srun", "torchrun")]
     found += [StrangersAtRank0(LO, "labs/strangers-at-rank-0"),

@@ -25,6 +25,10 @@
 
 enum { kBytes = 64, kTimeoutMs = 2000 };
 
+/* 4.096 us * 2^16 = 268 ms. A connection stays in time-wait as long: by the default, seconds, and
+ * what is in time-wait would grow through the first rounds. */
+enum { kAckTimeout = 16 };
+
 #define MUST(condition)                                                                     \
   do {                                                                                      \
     if (!(condition)) {                                                                     \
@@ -214,6 +218,9 @@ static void open_connection(struct sockaddr* to, unsigned number) {
   struct rdma_cm_id* id;
   MUST(rdma_create_id(events, &id, NULL, RDMA_PS_TCP) == 0);
   new_connection(id)->number = number;
+  uint8_t ack_timeout = kAckTimeout;
+  MUST(rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_ACK_TIMEOUT, &ack_timeout,
+                       sizeof ack_timeout) == 0);
   MUST(rdma_resolve_addr(id, NULL, to, kTimeoutMs) == 0);
 }
 
