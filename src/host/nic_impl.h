@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "cm/connection_manager.h"
 #include "host/clock.h"
+#include "host/crowd.h"
 #include "host/device_monitor.h"
 #include "host/everywhere.h"
 #include "host/frame_memory.h"
@@ -39,10 +40,11 @@ inline unsigned silence(EventSource& source) {
   return source.channel != nullptr ? source.channel->forget(source) : 0;
 }
 
-/// Everything but `monitor` belongs to whoever holds it.
+/// Everything but `monitor` and `queue_pairs` belongs to whoever holds `engine`.
 class Nic::Impl final : wire::DatagramSink, NicThread::Work {
  public:
   const std::unique_ptr<DeviceMonitor> monitor;  // has a lock of its own
+  Crowd queue_pairs;
 
   Impl(std::unique_ptr<FrameMemory> frames, std::unique_ptr<wire::UdpWire> udp,
        std::unique_ptr<DeviceMonitor> devices, Outputs outputs)

@@ -198,6 +198,7 @@ Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
     return created;
   });
   if (!pair) return pair.error();
+  impl_->queue_pairs.joined();
   qp->pair = *pair;
   return qp.release();
 }
@@ -250,7 +251,7 @@ engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
 }
 
 Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
-  return impl_->locked([&]() -> Result<unsigned> {
+  auto taken_events = impl_->locked([&]() -> Result<unsigned> {
     impl_->leave_groups(*qp);
     if (auto destroyed = impl_->destroy_qp(*qp->pair); !destroyed) return destroyed.error();
     impl_->forget(*qp);
@@ -258,6 +259,8 @@ Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
     delete qp;
     return taken;
   });
+  if (taken_events) impl_->queue_pairs.left();
+  return taken_events;
 }
 
 Result<packet::Flow> Nic::resolve(const Device& device, const engine::AddressVector& path) {

@@ -218,14 +218,15 @@ class Tool(Case):
 
 
 @dataclasses.dataclass(frozen=True)
-class EightPairs(Case):
+class Pairs(Case):
     """All at once, each with its data checked."""
+    count: int = 8
 
     def run(self, host, network):
         need_programs("ibv_rc_pingpong")
         pairs = []
         try:
-            for _ in range(8):
+            for _ in range(self.count):
                 pairs.append(start_pair(host, network, "ibv_rc_pingpong",
                                         ("-e", "-c", "-n", "2000"), 4))
             for server, client in pairs:
@@ -436,7 +437,7 @@ def all_cases():
             cases.append(pingpong(topology, family, "events", "-e", "-c", "-m", str(largest_mtu)))
             cases += perftest_cases(topology, family,
                                     quick=("ib_write_bw", "ib_read_bw") if family == 4 else ())
-    cases.append(EightPairs(LO, "eight-pairs", quick=True))
+    cases.append(Pairs(LO, "eight-pairs", quick=True))
     for kind, size in itertools.product(("send", "write", "read"), (64, 4 * KIB, 64 * KIB, MIB)):
         cases.append(Incast(LO, f"incast/{kind}-{size}", kind, size, timeout=130,
                             quick=size == 64 * KIB))
