@@ -233,7 +233,7 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
   const auto lock = qp.batch ? std::unique_lock{qp.batch->mutex} : std::unique_lock<std::mutex>{};
   const int code = post_list(wr, bad_wr, [&](const ibv_send_wr& one) { return send_one(qp, one); });
-  qp.nic->kick();
+  qp.nic->kick(*qp.queues);
   return code;
 }
 

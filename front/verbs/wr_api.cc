@@ -215,7 +215,7 @@ int wr_complete(ibv_qp_ex* ibqp) {
   }
   const int code = b.error;
   b.mutex.unlock();
-  if (code == 0) qp.nic->kick();
+  if (code == 0) qp.nic->kick(*qp.queues);
   return code;
 }
 

@@ -152,7 +152,9 @@ engine::PostResult Nic::post_receive(SharedReceiveQueue& srq, const engine::Rece
                 [&] { return engine::Rnic::post_receive(*srq.queue, r); });
 }
 
-void Nic::kick() { impl_->send_inline(); }
+void Nic::kick(QueuePair& qp) {
+  if (!impl_->posts_may_wait(qp)) impl_->send_inline();
+}
 
 void Nic::arm(CompletionQueue& cq, bool solicited_only) {
   cq.ring.arm(solicited_only);

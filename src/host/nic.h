@@ -172,8 +172,9 @@ class Nic {
   [[nodiscard]] static engine::PostResult stage_send(QueuePair& qp, engine::SendRequest r,
                                                      std::uint32_t staged);
   [[nodiscard]] engine::PostResult publish_sends(QueuePair& qp, std::uint32_t staged);
-  /// After a list of post_send(): sends at once if the engine is free, else whoever has it will.
-  void kick();
+  /// After a list of post_send(): sends at once if the engine is free, else whoever has it will. A
+  /// queue pair that is busy may wait for more, see decision 013.
+  void kick(QueuePair& qp);
   /// What is there already.
   [[nodiscard]] static std::size_t take(CompletionQueue& cq, std::span<engine::Completion> out);
   /// Makes progress when there is nothing to take.

@@ -80,6 +80,21 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     }
   }
 
+  /// A program's thread, after posting: what it posted leaves with more, by its next call. Only
+  /// where the peer is busy with earlier requests, a poller is at work, and the NIC thread looks
+  /// soon: see decision 013.
+  [[nodiscard]] bool posts_may_wait(QueuePair& qp) {
+    constexpr std::uint64_t kBusyWith = 8;  // requests
+    constexpr std::uint64_t kMost = 16;     // of them wait
+    const engine::SendQueue& queue = qp.pair->sq;
+    const std::uint64_t tail = queue.tail();
+    const std::uint64_t kicked = qp.kicked.load(std::memory_order_relaxed);
+    const bool busy = tail - queue.head() > kBusyWith && tail - kicked < kMost;
+    if (busy && thread_.will_look()) return true;
+    qp.kicked.store(tail, std::memory_order_relaxed);
+    return false;
+  }
+
   /// A program's thread that polled this queue in vain.
   void progress_inline(const engine::CompletionQueue& polled) {
     {

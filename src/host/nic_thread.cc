@@ -127,7 +127,7 @@ void NicThread::step_aside() {
     if (!aside_.load() || now() - last_polled_.load(std::memory_order_relaxed) > kPolling) break;
     nap = std::min(2 * nap, kAsideMax);
   }
-  aside_.store(false);
+  aside_.exchange(false);  // reads what will_look() wrote
 }
 
 void NicThread::run() {

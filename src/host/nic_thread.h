@@ -49,6 +49,14 @@ class NicThread {
   /// A poller does the work, and this thread will look after at most kAsideMax.
   [[nodiscard]] bool aside() const { return aside_.load(std::memory_order_relaxed); }
 
+  /// Any thread: the same, and when it comes back it sees all that this thread did before: it reads
+  /// what is written here.
+  [[nodiscard]] bool will_look() {
+    bool aside = true;
+    return aside_.compare_exchange_strong(aside, true, std::memory_order_acq_rel,
+                                          std::memory_order_relaxed);
+  }
+
   /// Any thread: work() has to run by then. Cheap when it will anyway.
   void wake_by(Instant deadline);
 

@@ -62,6 +62,7 @@ struct Membership {
 struct QueuePair {
   engine::QueuePair* pair = nullptr;
   EventSource events;
+  std::atomic<std::uint64_t> kicked{0};  // requests posted when it was told to send last
   std::unique_ptr<SourcePorts> ports{};  // UD, from RTR on
   std::string device;                    // UD, from RTR on: whose addresses these are
   std::vector<Membership> groups;        // UD

@@ -138,7 +138,7 @@ class NicTest : public testing::Test {
                                  .rkey = region_b.key,
                                  .sges = sges}),
               PostResult::posted);
-    nic.kick();
+    nic.kick(*a);
   }
 
   void post_receive(std::uint32_t length, std::uint64_t id) {
@@ -205,6 +205,26 @@ TEST_F(NicTest, ServesOneSidedRequestsThoughNobodyPolls) {
   while (cq->ring.empty() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_EQ(memory_b.bytes()[0], 42);
   (void)completions(1);
+}
+
+TEST_F(NicTest, PostsThatWaitForMoreLeaveThoughNoCallFollows) {
+  connect();
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 50; ++i) {  // the NIC thread finds that somebody polls, and steps aside
+      post(SendKind::write, 8);
+      (void)completions(1);
+    }
+    constexpr std::size_t kBurst = 20;
+    for (std::size_t i = 0; i < kBurst; ++i) post(SendKind::write, 8);
+    std::size_t done = 0;
+    std::array<Completion, kBurst> some;
+    const auto end = std::chrono::steady_clock::now() + 10s;
+    while (done < kBurst && std::chrono::steady_clock::now() < end) {
+      done += Nic::take(*cq, some);  // unlike poll(), it does nothing for the NIC
+      std::this_thread::yield();
+    }
+    ASSERT_EQ(done, kBurst) << "round " << round;
+  }
 }
 
 TEST_F(NicTest, CompletionChannelWakesASleeper) {
@@ -294,7 +314,7 @@ TEST_F(NicTest, ManyThreadsPostAndPollAtOnce) {
       };
       for (int i = 0; i < kEach;) {
         if (nic.post_send(*a, request) == PostResult::posted) {
-          nic.kick();
+          nic.kick(*a);
           ++i;
         } else {
           reap();
