@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/numbers.h"
 #include "base/psn.h"
 #include "base/time.h"
 
 namespace verbena::engine {
 
-/// How far a UC or UD queue pair runs ahead of its receiver. No packet of theirs is acknowledged,
-/// and what overflows the receiver's socket buffer is lost without a word; a wire would have held
+/// How far UC and UD queue pairs run ahead of a receiver. No packet of theirs is acknowledged, and
+/// what overflows the receiver's socket buffer is lost without a word; a wire would have held
 /// the sender back. So after some packets goes a mark, which a peer like us answers when it has
 /// taken what came before. Peers that don't answer are left alone.
 ///
@@ -19,6 +20,13 @@ namespace verbena::engine {
 /// Sizes are truesizes, see Window.
 class Pace {
  public:
+  /// By whom, and the PSN of the packet before it.
+  struct Mark {
+    Qpn from{};
+    Psn number{};
+    friend constexpr bool operator==(const Mark&, const Mark&) = default;
+  };
+
   /// May a packet of this truesize leave? Without an unanswered mark, any may.
   [[nodiscard]] constexpr bool fits(std::uint32_t cost) const {
     return !asked() || unmarked_ + cost <= half_;
@@ -29,16 +37,16 @@ class Pace {
     if (asked() || now >= quiet_until_) unmarked_ += cost;
     return !asked() && unmarked_ >= half_;
   }
-  constexpr void mark_sent(Psn number, Instant now) {
-    mark_ = number;
+  constexpr void mark_sent(const Mark& mark, Instant now) {
+    mark_ = mark;
     unmarked_ = 0;
     gives_up_at_ = now + (heard_ ? kBusyPeer : kUnknownPeer);
   }
 
   /// The peer, whose receive buffer is so large, has reached a mark. False: not the one that we
   /// wait for.
-  constexpr bool reached(Psn number, std::uint32_t buffer) {
-    if (!asked() || number != mark_) return false;
+  constexpr bool reached(const Mark& mark, std::uint32_t buffer) {
+    if (!asked() || mark != mark_) return false;
     half_ = std::clamp(buffer / 4, kLeast, kMost);  // both fill half of it: others want room, too
     gives_up_at_ = kNever;
     heard_ = true;
@@ -55,6 +63,12 @@ class Pace {
     quiet_until_ = now + kQuiet;
     heard_ = false;
   }
+  /// Who could hear the answer is gone. True: we waited for it.
+  constexpr bool forget(Qpn from) {
+    if (!asked() || mark_.from != from) return false;
+    gives_up_at_ = kNever;
+    return true;
+  }
   [[nodiscard]] constexpr Instant deadline() const { return gives_up_at_; }
 
  private:
@@ -69,7 +83,7 @@ class Pace {
 
   std::uint32_t half_ = kLeast;
   std::uint32_t unmarked_ = 0;  // sent since the last mark
-  Psn mark_{};
+  Mark mark_{};
   Instant gives_up_at_ = kNever;  // kNever: no mark is unanswered
   Instant quiet_until_{};         // no marks before
   bool heard_ = false;            // the peer has answered before

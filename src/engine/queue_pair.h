@@ -89,6 +89,8 @@ struct QueuePair {
   Doorbell doorbell;
   bool runnable = false;  // in the RunQueue
   QueuePair* next_runnable = nullptr;
+  bool held = false;  // UC, UD: by a Pace
+  QueuePair* next_held = nullptr;
   std::size_t timer_place = TimerQueue::kNowhere;  // in the TimerQueue
 
   [[nodiscard]] packet::Service service() const {

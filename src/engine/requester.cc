@@ -14,9 +14,25 @@ namespace {
 
 using packet::Kind;
 
+const packet::Flow& flow_of(const QueuePair& qp, const SendWqe& wqe) {
+  return qp.type == QpType::ud ? wqe.request.destination().flow : qp.attributes.flow;
+}
+
+Qpn destination_of(const QueuePair& qp, const SendWqe& wqe) {
+  return qp.type == QpType::ud ? wqe.request.destination().qpn : qp.attributes.dest_qpn;
+}
+
+Receiver receiver_of(const QueuePair& qp, const SendWqe& wqe) {
+  return {flow_of(qp, wqe).destination, destination_of(qp, wqe)};
+}
+
 /// May the next packet of the request leave?
-bool window_open(const QueuePair& qp, const SendWqe& wqe) {
-  if (!qp.reliable()) return qp.requester.pace.fits(packet_cost(qp, wqe));
+bool window_open(Services& services, QueuePair& qp, const SendWqe& wqe, Instant now) {
+  if (!qp.reliable()) {
+    const Receiver to = receiver_of(qp, wqe);
+    // Members of a group would all answer.
+    return to.address.is_multicast() || services.paces.lets(qp, to, packet_cost(qp, wqe), now);
+  }
   return qp.completer.window.fits(packet_cost(qp, wqe));
 }
 
@@ -69,17 +85,13 @@ packet::Packet make_packet(const QueuePair& qp, const SendWqe& wqe, packet::Part
   packet::Packet p;
   const auto trailer = part.last ? wqe.info().trailer : packet::Trailer::none;
   p.bth.opcode = *packet::opcode_for(qp.service(), wqe.info().packet, part, trailer);
-  p.bth.destination = qp.type == QpType::ud ? request.destination().qpn : qp.attributes.dest_qpn;
+  p.bth.destination = destination_of(qp, wqe);
   p.bth.psn = qp.requester.psn;
   p.reth = {request.remote_address, request.rkey, wqe.length};
   p.immediate = request.immediate;
   p.ieth = {request.invalidate};
   p.xrceth = {request.xrc_srq};
   return p;
-}
-
-const packet::Flow& flow_of(const QueuePair& qp, const SendWqe& wqe) {
-  return qp.type == QpType::ud ? wqe.request.destination().flow : qp.attributes.flow;
 }
 
 /// The payload of the packet at the cursor into `into`. False: memory or key is no good.
@@ -131,7 +143,7 @@ bool make_room(Requester& r) try {
 
 /// Behind a packet of a service that isn't acknowledged. Without room in the sink, the next packet
 /// tries again.
-void send_mark(QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
+void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
                const packet::Packet& behind, Instant now) {
   packet::Packet p;
   p.bth.opcode = packet::Opcode::mark;
@@ -143,7 +155,7 @@ void send_mark(QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
   packet::encode_headers(p, out);
   sink.commit();
   ++qp.counters.sent_marks;
-  qp.requester.pace.mark_sent(p.bth.psn, now);
+  services.paces.mark_sent(receiver_of(qp, wqe), qp.qpn, p.bth.psn, now);
 }
 
 /// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:
@@ -263,9 +275,10 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
     advance(qp, wqe, 1);
     return Step::sent;
   }
-  // Members of a group would all answer.
-  const bool one_receiver = !flow_of(qp, wqe).destination.is_multicast();
-  if (one_receiver && r.pace.sent(cost, now)) send_mark(qp, sink, wqe, p, now);
+  const Receiver to = receiver_of(qp, wqe);
+  if (!to.address.is_multicast() && services.paces.sent(to, cost, now)) {
+    send_mark(services, qp, sink, wqe, p, now);
+  }
   advance(qp, wqe, 1);
   note_gone(services, qp);
   return Step::sent;
@@ -301,7 +314,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
       return Sent::all;
     }
     SendWqe& wqe = qp.sq.at(r.wqe);
-    if (!window_open(qp, wqe)) return Sent::all;
+    if (!window_open(services, qp, wqe, now)) return Sent::all;
     if (sent == budget) return Sent::more;
 
     if (credit_forbids(qp, wqe)) return Sent::all;

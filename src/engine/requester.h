@@ -10,7 +10,6 @@
 #include "base/ring.h"
 #include "base/time.h"
 #include "engine/completion.h"
-#include "engine/pace.h"
 #include "packet/frame.h"
 
 namespace verbena::engine {
@@ -30,7 +29,6 @@ struct Requester {
   std::vector<Psn> asked;  // the same, with those that are to be asked for again
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
-  Pace pace;                              // UC, UD
 };
 
 /// sink_full: or there is no memory; in either case later there may be.

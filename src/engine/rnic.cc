@@ -172,7 +172,10 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   } else if (info.kind == packet::Kind::mark) {
     handle_mark(qp, datagram, p);
   } else if (info.kind == packet::Kind::mark_reached) {
-    if (!qp.requester.pace.reached(p.bth.psn, p.deth.qkey)) ++counters.drop_response;
+    const Receiver from{datagram.source, p.deth.source};
+    if (!services_.paces.reached(from, qp.qpn, p.bth.psn, p.deth.qkey, runnable_)) {
+      ++counters.drop_response;
+    }
   } else {
     if (state == QpState::rtr && qp.type != QpType::ud &&
         !std::exchange(qp.responder.heard, true)) {
@@ -257,7 +260,7 @@ Counters Rnic::counters() const {
 }
 
 Instant Rnic::next_deadline() const {
-  Instant first = timers_.first();
+  Instant first = std::min(timers_.first(), services_.paces.deadline());
   for (const CompletionQueue* cq : services_.moderated) first = std::min(first, cq->due());
   return first;
 }
@@ -268,6 +271,7 @@ bool Rnic::work(packet::FrameSink& sink, Instant now) {
   services_.now = now;
   ring_doorbells();
   expire_timers(now);
+  services_.paces.expire(now, runnable_);
   services_.expire_moderated();
   for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {
     QueuePair& qp = runnable_.front();

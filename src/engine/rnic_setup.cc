@@ -373,7 +373,6 @@ Status Rnic::modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask) try
       if (from != QpState::rtr) break;  // back from SQD or SQE
       qp.requester.psn = qp.requester.end = qp.completer.unacked = qp.attributes.sq_psn;
       qp.completer.window = Window{qp.attributes.path_mtu};
-      qp.requester.pace = {};
       qp.completer.early_patience = qp.completer.round_trip.patience();
       qp.completer.retries_left = qp.attributes.retry_count;
       qp.completer.rnr_retries_left = qp.attributes.rnr_retry;
@@ -412,6 +411,7 @@ void Rnic::reset(QueuePair& qp) {
   Completer completer{};
   Responder responder{};
   change_state(services_, qp, QpState::reset);
+  services_.paces.forget(qp, runnable_);
   qp.sq.clear();
   qp.rq.clear();
   qp.attributes = {};
@@ -424,6 +424,7 @@ void Rnic::reset(QueuePair& qp) {
 Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last) {
   if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
   ring_doorbells();  // it may hang there
+  services_.paces.forget(qp, runnable_);
   runnable_.remove(qp);
   timers_.remove(qp);
   --users_of_domain(qp);

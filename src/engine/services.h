@@ -12,6 +12,7 @@
 #include "engine/event.h"
 #include "engine/memory.h"
 #include "engine/observer.h"
+#include "engine/paces.h"
 #include "engine/shared_receive_queue.h"
 #include "engine/work_request.h"
 
@@ -23,6 +24,7 @@ struct Services {
   Dma& dma;
   Copies copies;  // into the program's memory
   const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
+  Paces paces{};                                // of UC and UD
   Counters counters;                            // of no queue pair, or of one that is gone
   std::vector<CompletionQueue*> notifications;  // each once
   std::vector<CompletionQueue*> moderated;      // that had a due() when they came here

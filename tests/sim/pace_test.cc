@@ -3,8 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "tests/sim/world.h"
 
@@ -28,65 +30,69 @@ struct Load {
 
 void PrintTo(const Load& load, std::ostream* out) { *out << load.name; }
 
-/// A sends all it has; B has a receive for each, a small buffer, and takes its time.
+/// A sends all it has, in equal parts by each of its queue pairs; B has a receive for each message,
+/// a small buffer, and takes its time.
 class Stream {
  public:
-  explicit Stream(const Load& load)
-      : c_{world, {.depth = kDepth, .type_a = load.type, .type_b = load.type}},
-        memory_a_(load.bytes),
-        memory_b_(load.bytes + 40) {
-    c_.b.node->buffer = {.bytes = ReceiveBuffer::kDefault, .service = 2us, .nap = 50us};
-    const unsigned access = Access::kLocalWrite;
-    const auto region_a = c_.a.node->expose(c_.a.pd, memory_a_, access);
-    const auto region_b = c_.b.node->expose(c_.b.pd, memory_b_, access);
-    const std::array to{
-        engine::Sge{region_b.iova, static_cast<std::uint32_t>(memory_b_.size()), region_b.key}};
-    const std::array from{engine::Sge{region_a.iova, load.bytes, region_a.key}};
-    for (std::uint32_t i = 0; i < kMessages; ++i) {
-      EXPECT_EQ(c_.b.receive({.wr_id = i, .sges = to}), PostResult::posted);
-      EXPECT_EQ(c_.a.send({.wr_id = i,
-                           .kind = SendKind::send,
-                           .signaled = true,
-                           .sges = from,
-                           .destination = {.flow = {.source = c_.a.node->address(),
-                                                    .destination = c_.b.node->address(),
-                                                    .source_port = 0xc000},
-                                           .qpn = c_.b.qp->qpn,
-                                           .qkey = 0x1111}}),
-                PostResult::posted);
+  explicit Stream(const Load& load, std::uint32_t pairs = 1)
+      : memory_a_(load.bytes), memory_b_(load.bytes + 40) {
+    Node& a = world.add_node();
+    Node& b = world.add_node();
+    b.buffer = {.bytes = ReceiveBuffer::kDefault, .service = 2us, .nap = 50us};
+    for (std::uint32_t i = 0; i < pairs; ++i) {
+      connections_.push_back(std::make_unique<Connection>(
+          ConnectOptions{.depth = kDepth, .type_a = load.type, .type_b = load.type}, a, b));
+      post(*connections_.back(), load, kMessages / pairs);
     }
   }
 
   /// Until A has sent everything and B has taken what came of it. The time that A took.
   Duration run() {
     const Instant start = world.now();
-    EXPECT_TRUE(world.run_until(
-        [&] {
-          sent += c_.a.poll().size();
-          received += c_.b.poll().size();
-          return sent == kMessages;
-        },
-        20s))
-        << sent << " sent";
+    EXPECT_TRUE(world.run_until([&] { return poll(), sent == kMessages; }, 20s)) << sent << " sent";
     const Duration took = world.now() - start;
-    (void)world.run_until(
-        [&] {
-          received += c_.b.poll().size();
-          return received == kMessages;
-        },
-        1s);
+    (void)world.run_until([&] { return poll(), received == kMessages; }, 1s);
     return took;
   }
 
-  [[nodiscard]] Node& sender() { return *c_.a.node; }
-  [[nodiscard]] Node& receiver() { return *c_.b.node; }
+  [[nodiscard]] Node& sender() { return *connections_.front()->a.node; }
+  [[nodiscard]] Node& receiver() { return *connections_.front()->b.node; }
 
   World world{7, {}};
   std::size_t sent = 0;
   std::size_t received = 0;
 
  private:
-  Connection c_;
+  void post(Connection& c, const Load& load, std::uint32_t messages) {
+    const unsigned access = Access::kLocalWrite;
+    const auto region_a = c.a.node->expose(c.a.pd, memory_a_, access);
+    const auto region_b = c.b.node->expose(c.b.pd, memory_b_, access);
+    const std::array to{
+        engine::Sge{region_b.iova, static_cast<std::uint32_t>(memory_b_.size()), region_b.key}};
+    const std::array from{engine::Sge{region_a.iova, load.bytes, region_a.key}};
+    for (std::uint32_t i = 0; i < messages; ++i) {
+      EXPECT_EQ(c.b.receive({.wr_id = i, .sges = to}), PostResult::posted);
+      EXPECT_EQ(c.a.send({.wr_id = i,
+                          .kind = SendKind::send,
+                          .signaled = true,
+                          .sges = from,
+                          .destination = {.flow = {.source = c.a.node->address(),
+                                                   .destination = c.b.node->address(),
+                                                   .source_port = 0xc000},
+                                          .qpn = c.b.qp->qpn,
+                                          .qkey = 0x1111}}),
+                PostResult::posted);
+    }
+  }
+
+  void poll() {
+    for (auto& c : connections_) {
+      sent += c->a.poll().size();
+      received += c->b.poll().size();
+    }
+  }
+
+  std::vector<std::unique_ptr<Connection>> connections_;
   std::vector<std::uint8_t> memory_a_;
   std::vector<std::uint8_t> memory_b_;
 };
@@ -103,6 +109,16 @@ TEST_P(Paced, NothingOverflowsAReceiverLikeUs) {
   EXPECT_EQ(s.received, kMessages);
   EXPECT_EQ(s.receiver().overflows(), 0u);
   EXPECT_GT(s.sender().rnic().counters().sent_marks, 1u);
+}
+
+/// The buffer is the process', not the queue pair's.
+TEST_P(Paced, NothingOverflowsAReceiverOfManyQueuePairs) {
+  for (const std::uint32_t pairs : {2u, 8u, 40u}) {
+    Stream s{GetParam(), pairs};
+    s.run();
+    EXPECT_EQ(s.received, kMessages) << pairs << " pairs";
+    EXPECT_EQ(s.receiver().overflows(), 0u) << pairs << " pairs";
+  }
 }
 
 /// It is overrun as it always was, but the sender gets rid of its messages.
