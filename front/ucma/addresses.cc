@@ -14,6 +14,11 @@ bool SocketEndpoint::any() const {
   return v6 ? address == IpAddress{} : address == IpAddress::v4({0, 0, 0, 0});
 }
 
+bool is_loopback(const IpAddress& address) {
+  constexpr IpAddress kV6{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}};
+  return address.is_v4() ? address.v4_bytes()[0] == 127 : address == kV6;
+}
+
 std::optional<SocketEndpoint> parse_endpoint(const void* bytes, std::size_t size) {
   sa_family_t family = 0;
   if (size < sizeof family) return std::nullopt;

@@ -24,6 +24,9 @@ struct SocketEndpoint {
   [[nodiscard]] bool any() const;
 };
 
+/// 127.0.0.0/8 or ::1
+[[nodiscard]] bool is_loopback(const IpAddress& address);
+
 /// nullopt: neither IPv4 nor IPv6, or not whole.
 [[nodiscard]] std::optional<SocketEndpoint> parse_endpoint(const void* bytes, std::size_t size);
 

@@ -42,9 +42,16 @@ IbAddress ib_address(const std::optional<IpAddress>& address) {
   return out;
 }
 
+/// To the kernel a loopback address is all addresses (cma_any_addr()): an id that is only bound to
+/// one has no device yet. libfabric asks for "localhost" when it wants every device.
+bool device_is_known(const Id& id) {
+  const bool only_bound = id.state == IdState::bound || id.state == IdState::listening;
+  return id.device && !(only_bound && id.source && is_loopback(*id.source));
+}
+
 template <typename Response>
 void put_device(Response& to, const Id& id) {
-  if (!id.device) return;
+  if (!device_is_known(id)) return;
   to.node_guid = htobe64(id.device->guid);
   to.port_num = 1;
   to.ibdev_index = static_cast<std::uint32_t>(index_of(*id.device));
