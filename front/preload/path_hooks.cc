@@ -2,6 +2,7 @@
 // before they use it, and find there what front/sysfs has. Everything else passes through.
 
 #include <fcntl.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,6 +75,8 @@ bool write_all(int fd, const std::string& text) {
 /// A file in memory with the node's contents.
 int open_contents(const Node& node, int flags) {
   if ((flags & O_ACCMODE) != O_RDONLY) return fail(-1, EACCES);
+  // A descriptor that every read() of is refused with EINVAL.
+  if (!node.readable) return epoll_create1((flags & O_CLOEXEC) != 0 ? EPOLL_CLOEXEC : 0);
   const int fd = memfd_create("sysfs", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
   if (fd >= 0 && !write_all(fd, node.text)) {
     const int error = errno;

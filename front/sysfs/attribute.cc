@@ -55,7 +55,7 @@ constexpr std::array kPortFiles{"cap_mask", "lid",  "lid_mask_count", "link_laye
                                 "pkeys/0",  "rate", "sm_lid",         "sm_sl",      "state"};
 
 /// A software device is near every processor.
-std::optional<std::string> read_parent_attribute(std::string_view path) {
+std::optional<Attribute> read_parent_attribute(std::string_view path) {
   if (path == "numa_node") return "-1";
   if (path != "local_cpulist" && path != "local_cpus") return std::nullopt;
   std::ifstream possible{"/sys/devices/system/cpu/possible"};
@@ -68,7 +68,15 @@ std::optional<std::string> read_parent_attribute(std::string_view path) {
   return cpu_mask(last + 1);
 }
 
-std::optional<std::string> read_port_attribute(const host::Device& device, std::string_view path) {
+/// What is said of the entry `number` of the GID table.
+std::optional<Attribute> of_gid(const host::Device& device, std::string_view number,
+                                const std::string& text) {
+  const auto i = gid_index(device, number);
+  if (!i) return std::nullopt;
+  return device.gids[*i] == IpAddress{} ? Attribute::unreadable() : Attribute{text};
+}
+
+std::optional<Attribute> read_port_attribute(const host::Device& device, std::string_view path) {
   if (path == "link_layer") return "Ethernet";
   if (path == "lid" || path == "sm_lid") return "0x0";
   if (path == "lid_mask_count" || path == "sm_sl") return "0";
@@ -80,18 +88,14 @@ std::optional<std::string> read_port_attribute(const host::Device& device, std::
   if (const auto n = behind(path, "gids/")) {
     if (const auto i = gid_index(device, *n)) return gid_text(device.gids[*i]);
   }
-  if (const auto n = behind(path, "gid_attrs/types/")) {
-    if (gid_index(device, *n)) return "RoCE v2";
-  }
-  if (const auto n = behind(path, "gid_attrs/ndevs/")) {
-    if (gid_index(device, *n)) return device.interface;
-  }
+  if (const auto n = behind(path, "gid_attrs/types/")) return of_gid(device, *n, "RoCE v2");
+  if (const auto n = behind(path, "gid_attrs/ndevs/")) return of_gid(device, *n, device.interface);
   return std::nullopt;
 }
 
 }  // namespace
 
-std::optional<std::string> read_attribute(const host::Device& device, std::string_view path) {
+std::optional<Attribute> read_attribute(const host::Device& device, std::string_view path) {
   if (path == "board_id") return std::string{kBoardId};
   if (path == "fw_ver") return std::string{kFirmwareVersion};
   if (path == "hca_type") return "software";

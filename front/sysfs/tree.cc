@@ -66,8 +66,11 @@ Node missing(std::string path) { return {.kind = Node::Kind::missing, .path = st
 Node folder(std::string path, std::vector<std::string> entries) {
   return {.kind = Node::Kind::folder, .path = std::move(path), .entries = std::move(entries)};
 }
-Node file(std::string path, std::string text) {
-  return {.kind = Node::Kind::file, .path = std::move(path), .text = std::move(text) + "\n"};
+Node file(std::string path, Attribute contents) {
+  return {.kind = Node::Kind::file,
+          .path = std::move(path),
+          .text = std::move(contents.text) + "\n",
+          .readable = contents.readable};
 }
 Node link(std::string path, std::string target) {
   return {.kind = Node::Kind::link, .path = std::move(path), .text = std::move(target)};
@@ -90,12 +93,13 @@ std::vector<std::string> entries_below(const std::vector<std::string>& all,
   return out;
 }
 
-/// A file or folder among those of `all`, whose contents `read` knows.
-template <typename Read>
-Node among(const std::vector<std::string>& all, const std::string& path, std::string full,
-           Read read) {
-  if (const std::optional<std::string> text = read(path)) return file(std::move(full), *text);
-  auto entries = entries_below(all, path);
+/// A file or folder among those that `all` lists, whose contents `read` knows.
+template <typename All, typename Read>
+Node among(All all, const std::string& path, std::string full, Read read) {
+  if (const std::optional<Attribute> contents = read(path)) {
+    return file(std::move(full), *contents);
+  }
+  auto entries = entries_below(all(), path);
   return entries.empty() ? missing(std::move(full)) : folder(std::move(full), std::move(entries));
 }
 
@@ -122,7 +126,7 @@ Node find_below(const host::Device& device, Parts parts) {
   }
   const std::string path = join(parts);
   std::string full = fmt::format("{}/{}{}{}", kDevices, device.name, path.empty() ? "" : "/", path);
-  return among(attribute_paths(device), path, std::move(full),
+  return among([&] { return attribute_paths(device); }, path, std::move(full),
                [&](const std::string& p) { return read_attribute(device, p); });
 }
 
@@ -171,8 +175,8 @@ Node find_verbs_node(std::string_view asked, Parts parts, bool is_link, Follow f
   const Parts below = parts.subspan(1);
   if (!below.empty() && below.front() == "device") return find_below(*device, below);
   static const std::vector<std::string> all{"abi_version", "dev", "ibdev", "device/"};
-  return among(all, join(below), fmt::format("{}/{}", kVerbsDevices, join(parts)),
-               [&](const std::string& p) -> std::optional<std::string> {
+  return among([] { return all; }, join(below), fmt::format("{}/{}", kVerbsDevices, join(parts)),
+               [&](const std::string& p) -> std::optional<Attribute> {
                  if (p == "abi_version") return "1";
                  if (p == "dev") return fmt::format("231:{}", index_of(*device));
                  if (p == "ibdev") return device->name;
@@ -200,8 +204,8 @@ Node find_character_device(std::string_view asked, Parts parts) {
 
 Node find_cm_node(std::string_view asked, Parts parts) {
   static const std::vector<std::string> all{"abi_version", "dev"};
-  return among(all, join(parts), std::string{asked},
-               [](const std::string& p) -> std::optional<std::string> {
+  return among([] { return all; }, join(parts), std::string{asked},
+               [](const std::string& p) -> std::optional<Attribute> {
                  if (p == "abi_version") return std::to_string(RDMA_USER_CM_ABI_VERSION);
                  if (p == "dev") return "10:255";
                  return std::nullopt;

@@ -29,6 +29,7 @@ struct Node {
   Kind kind = Kind::kernels;
   std::string path{};                  // without links, dots and doubled slashes
   std::string text{};                  // a file's contents with its newline; where a link leads
+  bool readable = true;                // a file: else read() says EINVAL
   std::vector<std::string> entries{};  // a folder's, ours only
   Device device = Device::uverbs;
   unsigned number = 0;  // of a uverbs device

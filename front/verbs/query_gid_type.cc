@@ -40,8 +40,10 @@ extern "C" __attribute__((visibility("default"))) int verbena_query_gid_type(ibv
     return found != nullptr ? found(context, port, index, type) : real::missing<int>();
   }
   return guarded_minus_one("ibv_query_gid_type", [&]() -> Status {
-    if (const auto gid = gid_at(context_of(context), port, index); !gid) return gid.error();
-    *type = SysfsGidType::roce_v2;
+    const auto gid = gid_at(context_of(context), port, index);
+    if (!gid) return gid.error();
+    // As libibverbs says of an empty entry.
+    *type = *gid == IpAddress{} ? SysfsGidType::ib_or_roce_v1 : SysfsGidType::roce_v2;
     return Ok{};
   });
 }

@@ -31,20 +31,20 @@ VERBENA_EXPORT int ibv_read_sysfs_file(const char* dir, const char* file, char* 
     return real::call<"ibv_read_sysfs_file", "IBVERBS_1.0">(ibv_read_sysfs_file, dir, file, buffer,
                                                             size);
   }
-  std::optional<std::string> value;
+  std::optional<sysfs::Attribute> value;
   try {
     if (const auto now = device_now(ours->device.name)) value = sysfs::read_attribute(*now, file);
   } catch (...) {
     report_exception("ibv_read_sysfs_file");
     return -1;
   }
-  if (!value) {
-    errno = ENOENT;
+  if (!value || !value->readable) {
+    errno = value ? EINVAL : ENOENT;
     return -1;
   }
   if (size == 0) return 0;
-  const std::size_t n = std::min(value->size(), size - 1);
-  std::copy_n(value->data(), n, buffer);
+  const std::size_t n = std::min(value->text.size(), size - 1);
+  std::copy_n(value->text.data(), n, buffer);
   buffer[n] = '\0';
   return static_cast<int>(n);
 }

@@ -20,7 +20,7 @@ struct Device {
   /// Programs find it in the list: its interface is enabled and has an address.
   bool listed = true;
   /// By GID index, which doesn't change while the process lives: link-local first, then IPv6, then
-  /// IPv4, then what came later. All zeros: an address that is gone.
+  /// IPv4, then what came later. All zeros: an empty place. As long as GidTables::kLength.
   std::vector<IpAddress> gids;
 
   /// The largest RoCE MTU that fits into the interface's: 256 … 4096 bytes.

@@ -16,17 +16,17 @@ std::vector<IpAddress> GidTables::stable(const std::string& device,
                           ? known.end()
                           : std::find_if(known.begin(), known.end(),
                                          [&](const auto& old) { return !has(addresses, old); });
-    if (hole == known.end()) {
-      known.push_back(a);
-    } else {
+    if (hole != known.end()) {
       *hole = a;
+    } else if (known.size() < kLength) {
+      known.push_back(a);
     }
   }
   std::vector<IpAddress> table = known;
   for (IpAddress& a : table) {
     if (!has(addresses, a)) a = IpAddress{};
   }
-  while (!table.empty() && table.back() == IpAddress{}) table.pop_back();
+  table.resize(kLength);
   return table;
 }
 

@@ -195,9 +195,18 @@ static void test_queries(struct ibv_context* context) {
   CHECK(ibv_query_gid_ex(context, 1, 0, &entry, 1) == EOPNOTSUPP);
   CHECK(ibv_query_gid_ex(context, 1, 0, &entry, 0) == 0);
   CHECK(entry.gid_type == IBV_GID_TYPE_ROCE_V2);
-  struct ibv_gid_entry table[64];
+  struct ibv_gid_entry table[256];
   CHECK(ibv_query_gid_table(context, table, 0, 0) == -EINVAL);
-  CHECK(ibv_query_gid_table(context, table, 64, 0) == port.gid_tbl_len);
+  const ssize_t used = ibv_query_gid_table(context, table, 256, 0);
+  CHECK(used > 0 && used < port.gid_tbl_len);
+  /* An empty place is no error of ibv_query_gid's: zeros. */
+  const uint32_t empty = (uint32_t)port.gid_tbl_len - 1;
+  static const union ibv_gid kZeros;
+  memset(&gid, 1, sizeof gid);
+  CHECK(ibv_query_gid(context, 1, (int)empty, &gid) == 0);
+  CHECK(memcmp(&gid, &kZeros, sizeof gid) == 0);
+  CHECK(ibv_query_gid_ex(context, 1, empty, &entry, 0) == ENODATA);
+  CHECK(ibv_query_gid_ex(context, 1, empty + 1, &entry, 0) == EINVAL);
   CHECK(ibv_query_pkey(context, 1, 1, &pkey) == -1);
   CHECK(ibv_query_pkey(context, 1, 0, &pkey) == 0 && pkey == 0xffff);
 }

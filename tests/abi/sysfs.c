@@ -42,7 +42,17 @@ static void check_files(void) {
   CHECK_NULL(EACCES, fopen(DEVICE_PATH "/node_desc", "w"));
   CHECK(open(DEVICE_PATH "/node_desc", O_RDWR) == -1 && errno == EACCES);
 
+  /* An empty place of the GID table: as the kernel shows it. */
   char text[64];
+  expect_text(DEVICE_PATH "/ports/1/gids/127", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+  const int empty = open(DEVICE_PATH "/ports/1/gid_attrs/types/127", O_RDONLY);
+  CHECK(empty >= 0 && read(empty, text, sizeof text) == -1 && errno == EINVAL);
+  close(empty);
+  FILE* interface = fopen(DEVICE_PATH "/ports/1/gid_attrs/ndevs/127", "r");
+  CHECK(interface != NULL && fgets(text, sizeof text, interface) == NULL && errno == EINVAL);
+  fclose(interface);
+  CHECK_NULL(ENOENT, fopen(DEVICE_PATH "/ports/1/gids/128", "r"));
+
   const int fd = open(DEVICE_PATH "/fw_ver", O_RDONLY | O_CLOEXEC);
   CHECK(fd >= 0 && (fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
   const ssize_t n = read(fd, text, sizeof text);

@@ -2,8 +2,8 @@
  *
  *   port DEVICE          one line at the start, one for each event; ends when it is killed
  *
- * A line names the event, the port's state and MTU, and the GID table ("-" is an empty entry),
- * as ibv_query_port and ibv_query_gid tell them. ibv_query_gid_ex and ibv_query_gid_table must
+ * A line names the event, the port's state and MTU, and the GID table up to its last entry that
+ * isn't empty ("-" is one that is), as ibv_query_port and ibv_query_gid tell them. ibv_query_gid_ex and ibv_query_gid_table must
  * agree with them. */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -20,7 +20,7 @@
     }                                                                            \
   } while (0)
 
-enum { kMaxGids = 64 };
+enum { kMaxGids = 256 };
 
 static struct ibv_context* open_device(const char* name) {
   struct ibv_device** list = ibv_get_device_list(NULL);
@@ -46,7 +46,8 @@ static int entry_agrees(struct ibv_context* context, int index, const union ibv_
   return code == 0 && memcmp(&entry.gid, gid, sizeof *gid) == 0;
 }
 
-static void print_gid(struct ibv_context* context, int index) {
+/* `empty` is how many empty entries are before it, not printed yet. */
+static void print_gid(struct ibv_context* context, int index, int* empty) {
   union ibv_gid gid;
   int agrees = 0;
   /* It may change between two queries: a link-local address goes with its link. */
@@ -56,9 +57,10 @@ static void print_gid(struct ibv_context* context, int index) {
   }
   MUST(agrees);
   if (is_empty(&gid)) {
-    printf(" -");
+    ++*empty;
     return;
   }
+  for (; *empty > 0; --*empty) printf(" -");
   const int v4 = IN6_IS_ADDR_V4MAPPED((const struct in6_addr*)gid.raw);
   char text[INET6_ADDRSTRLEN];
   printf(" %s", inet_ntop(v4 ? AF_INET : AF_INET6, gid.raw + (v4 ? 12 : 0), text, sizeof text));
@@ -68,12 +70,12 @@ static void print_port(struct ibv_context* context, const char* event) {
   struct ibv_port_attr port;
   MUST(ibv_query_port(context, 1, &port) == 0);
   printf("%s: %s, mtu %d, gids", event, ibv_port_state_str(port.state), 128 << port.active_mtu);
-  for (int i = 0; i < port.gid_tbl_len; ++i) print_gid(context, i);
+  int empty = 0;
+  for (int i = 0; i < port.gid_tbl_len; ++i) print_gid(context, i, &empty);
   printf("\n");
 
   struct ibv_gid_entry entries[kMaxGids];
   const ssize_t n = ibv_query_gid_table(context, entries, kMaxGids, 0);
-  MUST(ibv_query_port(context, 1, &port) == 0); /* it may have grown */
   MUST(n >= 0 && n <= port.gid_tbl_len);
   for (ssize_t i = 0; i < n; ++i) MUST(!is_empty(&entries[i].gid));
 }

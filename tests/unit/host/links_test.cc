@@ -207,17 +207,24 @@ TEST(Ports, OfLoopbackNeedNoCarrier) {
   EXPECT_TRUE(host.device().up);
 }
 
+/// Up to the last that is not empty.
+std::vector<IpAddress> gids_of(const Device& device) {
+  std::vector<IpAddress> out = device.gids;
+  while (!out.empty() && out.back() == IpAddress{}) out.pop_back();
+  return out;
+}
+
 TEST(Ports, TellOfTheirGids) {
   Host host{"gids"};
   host.hears(host.link.bytes() + address(kV4));
   EXPECT_EQ(host.hears(address(kV6)), Events{PortEvent::gid_change});
-  EXPECT_EQ(host.device().gids, (std::vector<IpAddress>{kV4, kV6}));
+  EXPECT_EQ(gids_of(host.device()), (std::vector<IpAddress>{kV4, kV6}));
   EXPECT_EQ(host.hears(address(kV6)), Events{});  // its lifetime was renewed
   EXPECT_EQ(host.hears(address(kV4, RTM_DELADDR)), Events{PortEvent::gid_change});
-  EXPECT_EQ(host.device().gids, (std::vector<IpAddress>{IpAddress{}, kV6}));
+  EXPECT_EQ(gids_of(host.device()), (std::vector<IpAddress>{IpAddress{}, kV6}));
   // Both in one go: one event.
   EXPECT_EQ(host.hears(address(kV4) + address(kOther)), Events{PortEvent::gid_change});
-  EXPECT_EQ(host.device().gids, (std::vector<IpAddress>{kV4, kV6, kOther}));
+  EXPECT_EQ(gids_of(host.device()), (std::vector<IpAddress>{kV4, kV6, kOther}));
   // Gone and back before anybody looked: nothing has happened.
   EXPECT_EQ(host.hears(address(kV4, RTM_DELADDR) + address(kV4)), Events{});
 }
@@ -225,7 +232,7 @@ TEST(Ports, TellOfTheirGids) {
 TEST(Ports, ListLinkLocalAddressesFirst) {
   Host host{"order"};
   host.hears(host.link.bytes() + address(kV4) + address(kV6) + address(kLinkLocal));
-  EXPECT_EQ(host.device().gids, (std::vector<IpAddress>{kLinkLocal, kV6, kV4}));
+  EXPECT_EQ(gids_of(host.device()), (std::vector<IpAddress>{kLinkLocal, kV6, kV4}));
 }
 
 TEST(Ports, OfAnInterfaceThatIsTakenAwayFail) {
