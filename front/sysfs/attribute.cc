@@ -6,6 +6,7 @@
 #include <charconv>
 #include <fstream>
 
+#include "front/sysfs/counters.h"
 #include "front/verbs/identity.h"
 
 namespace verbena::front::sysfs {
@@ -90,7 +91,7 @@ std::optional<Attribute> read_port_attribute(const host::Device& device, std::st
   }
   if (const auto n = behind(path, "gid_attrs/types/")) return of_gid(device, *n, "RoCE v2");
   if (const auto n = behind(path, "gid_attrs/ndevs/")) return of_gid(device, *n, device.interface);
-  return std::nullopt;
+  return read_counter(device, path);
 }
 
 }  // namespace
@@ -113,6 +114,7 @@ std::vector<std::string> attribute_paths(const host::Device& device) {
   for (const char* name : kParentFiles) out.push_back(fmt::format("device/{}", name));
   out.push_back(fmt::format("device/net/{}/", device.interface));
   for (const char* name : kPortFiles) out.push_back(fmt::format("ports/1/{}", name));
+  for (const std::string& path : counter_paths(device)) out.push_back("ports/1/" + path);
   for (std::size_t i = 0; i < device.gids.size(); ++i) {
     for (const char* table : {"gids", "gid_attrs/types", "gid_attrs/ndevs"}) {
       out.push_back(fmt::format("ports/1/{}/{}", table, i));

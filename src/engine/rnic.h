@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -132,6 +133,10 @@ class Rnic {
 
   /// The sum over all queue pairs, those that are gone included.
   [[nodiscard]] Counters counters() const;
+  template <typename F>
+  void for_each_qp(F&& f) const {
+    qps_.for_each(std::forward<F>(f));
+  }
 
   /// nullptr: nobody. It outlives the RNIC, or takes itself away.
   void observe(Observer* observer) { services_.observer = observer; }

@@ -21,6 +21,7 @@
 #include "host/device.h"
 #include "host/event_channel.h"
 #include "host/queue_pair.h"
+#include "host/statistics.h"
 #include "wire/port_binding.h"
 
 namespace verbena::cm {
@@ -78,6 +79,8 @@ class Nic {
   /// Events of the device's port go there, until the channel is unwatched.
   void watch_port(const std::string& device, EventChannel& channel);
   void unwatch_port(const EventChannel& channel);
+  /// What has passed the device's port and what its queue pairs have counted, up to now.
+  [[nodiscard]] Statistics::Port port_statistics(const Device& device);
 
   // Set-up. Thread-safe.
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -167,8 +168,13 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
   /// After finish().
   void report() {
-    locked_within(kFarewell, [&] { outputs_.report(*wire_); });
+    locked_within(kFarewell, [&] {
+      if (Trace* trace = outputs_.trace()) trace->write();
+      if (outputs_.wants_statistics()) outputs_.report(statistics());
+    });
   }
+  /// Of a device, by the NIC's own count.
+  [[nodiscard]] Statistics::Port port_statistics(const Device& device);
 
   [[nodiscard]] wire::UdpWire& wire() { return *wire_; }
   [[nodiscard]] Outputs& outputs() { return outputs_; }
@@ -181,13 +187,20 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   }
   void observe(ConnectionObserver* observer) { observer_.store(observer); }
 
-  Status destroy_qp(engine::QueuePair& qp) {
-    const std::array rings{qp.send_cq, qp.receive_cq};
-    const Qpn qpn = qp.qpn;
+  Status destroy_qp(QueuePair& qp) {
+    engine::QueuePair& pair = *qp.pair;
+    const std::array rings{pair.send_cq, pair.receive_cq};
+    const Qpn qpn = pair.qpn;
+    PairRecords& records = outputs_.pairs();
+    std::optional<Statistics::Pair> record;
+    if (records.lists_more()) record = pair_of(qp);
     engine::Counters last;
-    auto record = outputs_.pairs() != nullptr ? outputs_.pairs()->take(qp) : std::nullopt;
-    if (auto destroyed = rnic.destroy_qp(qp, *wire_, &last); !destroyed) return destroyed;
-    if (record) outputs_.pairs()->keep(std::move(*record), last);
+    if (auto destroyed = rnic.destroy_qp(pair, *wire_, &last); !destroyed) return destroyed;
+    records.add(qp.device, last);
+    if (record) {
+      record->counters = last;
+      records.list(std::move(*record));
+    }
     discard_completions(qpn, rings);
     return Ok{};
   }
@@ -236,6 +249,9 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   static constexpr Duration kFull = std::chrono::milliseconds{1};
 
   enum class Receive : bool { no, yes };
+
+  /// With the lock.
+  [[nodiscard]] Statistics statistics() const;
 
   Status open_for_listeners(const std::vector<Device>& devices);
   /// Devices have changed: whoever is reached everywhere is reached at new addresses, too.
@@ -419,6 +435,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
   std::mutex engine;
   engine::Rnic rnic;
   cm::ConnectionManager manager;
+  std::uint64_t next_pair = 0;  // number of the next queue pair
 
  private:
   NicThread thread_;

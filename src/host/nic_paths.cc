@@ -86,7 +86,6 @@ Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
         problem->message);
   }
   if (qp.ports->empty() && problem) return *problem;
-  qp.device = device.name;
   everywhere_.add(qp);
   return Ok{};
 }

@@ -191,11 +191,8 @@ Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
   qp->events = events;
   init.cookie = qp.get();
   const auto pair = impl_->locked([&] {
-    auto created = impl_->rnic.create_qp(init);
-    if (created && impl_->outputs().pairs() != nullptr) {
-      impl_->outputs().pairs()->created(**created);
-    }
-    return created;
+    qp->number = impl_->next_pair++;
+    return impl_->rnic.create_qp(init);
   });
   if (!pair) return pair.error();
   impl_->queue_pairs.joined();
@@ -217,7 +214,10 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
                                         attributes.path_mtu, device.active_mtu(), device.name,
                                         device.interface_mtu)});
     }
-    if (PairRecords* records = impl_->outputs().pairs()) records->on_device(pair, device.name);
+    if (qp.device.empty()) {
+      impl_->outputs().pairs().expect(device.name);
+      qp.device = device.name;
+    }
     // Nothing is opened for a call that will be refused.
     if (auto legal = check_transition(pair.type, pair.state.load(), attributes, mask); !legal) {
       return named(legal.error());
@@ -253,7 +253,7 @@ engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
 Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
   auto taken_events = impl_->locked([&]() -> Result<unsigned> {
     impl_->leave_groups(*qp);
-    if (auto destroyed = impl_->destroy_qp(*qp->pair); !destroyed) return destroyed.error();
+    if (auto destroyed = impl_->destroy_qp(*qp); !destroyed) return destroyed.error();
     impl_->forget(*qp);
     const unsigned taken = host::silence(qp->events);
     delete qp;

@@ -41,7 +41,7 @@ Result<Outputs> Outputs::open(const settings::Settings& settings) {
     if (!trace) return trace.error();
     outputs.trace_ = std::move(trace).value();
   }
-  if (!settings.stats.empty()) outputs.pairs_ = std::make_unique<PairRecords>();
+  if (!settings.stats.empty()) outputs.pairs_ = PairRecords{PairRecords::kMax};
   if (!settings.stats.empty() && settings.stats != settings::kStderr) {
     auto file = wire::OutputFile::open(settings.stats);
     if (!file) return Error{file.error().code, "statistics " + file.error().message};
@@ -69,14 +69,17 @@ void Outputs::say_errors(const wire::UdpWire& wire) {
   }
 }
 
-void Outputs::report(const wire::UdpWire& wire) {
-  if (trace_ != nullptr) trace_->write();
-  if (pairs_ == nullptr) return;
+Statistics Outputs::statistics(const std::vector<Statistics::Pair>& live,
+                               const wire::UdpWire& wire) const {
   Statistics s;
   s.pid = static_cast<std::uint32_t>(getpid());
   s.program = program_name();
-  pairs_->fill(s);
+  pairs_.fill(s, live);
   fill_from_wire(s, wire);
+  return s;
+}
+
+void Outputs::report(const Statistics& s) {
   if (!stats_) {
     print(as_table(s));
   } else if (auto written = stats_->append(as_json(s)); !written) {
@@ -86,7 +89,6 @@ void Outputs::report(const wire::UdpWire& wire) {
 
 void Outputs::abandon() {
   trace_.reset();
-  pairs_.reset();
   stats_.reset();
 }
 

@@ -20,8 +20,7 @@ class Outputs {
 
   /// nullptr: not wanted.
   [[nodiscard]] Trace* trace() const { return trace_.get(); }
-  /// nullptr: not wanted.
-  [[nodiscard]] PairRecords* pairs() const { return pairs_.get(); }
+  [[nodiscard]] PairRecords& pairs() { return pairs_; }
 
   /// Says which files have other names than the user gave them.
   void announce(const wire::UdpWire& wire) const;
@@ -30,8 +29,12 @@ class Outputs {
     if (trace_ != nullptr) trace_->write();
     if (watched_) say_errors(wire);
   }
-  /// At the end of the process.
-  void report(const wire::UdpWire& wire);
+  [[nodiscard]] bool wants_statistics() const { return !settings_.stats.empty(); }
+  /// What this process has counted. `live`: its queue pairs.
+  [[nodiscard]] Statistics statistics(const std::vector<Statistics::Pair>& live,
+                                      const wire::UdpWire& wire) const;
+  /// At the end of the process, if they are wanted.
+  void report(const Statistics& s);
   /// In a forked child: the files are the parent's.
   void abandon();
 
@@ -40,7 +43,7 @@ class Outputs {
 
   settings::Settings settings_;
   std::unique_ptr<Trace> trace_;
-  std::unique_ptr<PairRecords> pairs_;
+  PairRecords pairs_{0};
   std::optional<wire::OutputFile> stats_;
   bool watched_ = false;  // there are files that may fail
   bool trace_failed_ = false;

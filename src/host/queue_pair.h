@@ -63,8 +63,9 @@ struct QueuePair {
   engine::QueuePair* pair = nullptr;
   EventSource events;
   std::atomic<std::uint64_t> kicked{0};  // requests posted when it was told to send last
-  std::unique_ptr<SourcePorts> ports{};  // UD, from RTR on
-  std::string device;                    // UD, from RTR on: whose addresses these are
+  std::uint64_t number = 0;              // in the order of creation
+  std::string device;                    // from INIT on
+  std::unique_ptr<SourcePorts> ports{};  // UD, from RTR on, at the device's addresses
   std::vector<Membership> groups;        // UD
 };
 

@@ -37,14 +37,15 @@ Statistics::Port& port_named(Statistics& s, const std::string& device) {
   return found != s.ports.end() ? *found : s.ports.emplace_back(Statistics::Port{device, {}, {}});
 }
 
-Statistics::Pair record_of(const engine::QueuePair& qp, const std::string& device) {
-  const bool connected = qp.type != engine::QpType::ud;
-  return {.qpn = qp.qpn,
-          .type = qp.type,
-          .device = device,
-          .peer = connected ? qp.attributes.flow.destination : IpAddress{},
-          .peer_qpn = connected ? qp.attributes.dest_qpn : Qpn{},
-          .counters = qp.counters};
+/// IBA 16.1.3.5: data is counted in words of four bytes, and among the errors of what was received
+/// is what found no room.
+std::vector<Value> traffic_of(const wire::PortTraffic& p, const std::string& interface) {
+  std::vector<Value> values{
+      {"port_xmit_packets", p.sent_packets},    {"port_xmit_data", p.sent_bytes / 4},
+      {"port_rcv_packets", p.received_packets}, {"port_rcv_data", p.received_bytes / 4},
+      {"port_rcv_errors", p.receive_errors},    {"port_xmit_discards", p.send_errors}};
+  add_link_downed(values, interface);
+  return values;
 }
 
 // ---- the table
@@ -176,36 +177,50 @@ std::string list_of(const std::vector<T>& items) {
 
 }  // namespace
 
-std::optional<PairRecords::Record> PairRecords::take(const engine::QueuePair& qp) {
-  const auto found = live_.find(&qp);
-  if (found == live_.end()) return std::nullopt;
-  Record record{found->second.number, record_of(qp, found->second.device)};
-  live_.erase(found);
-  return record;
+Statistics::Pair pair_of(const QueuePair& qp) {
+  const engine::QueuePair& pair = *qp.pair;
+  const bool connected = pair.type != engine::QpType::ud;
+  return {.number = qp.number,
+          .qpn = pair.qpn,
+          .type = pair.type,
+          .device = qp.device,
+          .peer = connected ? pair.attributes.flow.destination : IpAddress{},
+          .peer_qpn = connected ? pair.attributes.dest_qpn : Qpn{},
+          .counters = pair.counters};
 }
 
-void PairRecords::keep(Record record, const engine::Counters& last) {
-  if (gone_.size() < kMax) {
-    record.pair.counters = last;
-    gone_.push_back(std::move(record));
-  } else {
-    gone_sums_[record.pair.device] += last;
-    ++unlisted_;
-  }
+void PairRecords::add(const std::string& device, const engine::Counters& last) {
+  ++count_;
+  // One that never had a device has counted nothing.
+  if (const auto found = sums_.find(device); found != sums_.end()) found->second += last;
 }
 
-void PairRecords::fill(Statistics& s) const {
-  auto all = gone_;
-  for (const auto& [qp, live] : live_) all.push_back({live.number, record_of(*qp, live.device)});
-  std::ranges::sort(all, {}, &Record::number);
-  for (auto& [number, pair] : all) {
+engine::Counters PairRecords::sum_of(const std::string& device) const {
+  const auto found = sums_.find(device);
+  return found != sums_.end() ? found->second : engine::Counters{};
+}
+
+void PairRecords::fill(Statistics& s, const std::vector<Statistics::Pair>& live) const {
+  for (const auto& [device, counters] : sums_) port_named(s, device).counters += counters;
+  for (const Statistics::Pair& pair : live) {
     if (!pair.device.empty()) port_named(s, pair.device).counters += pair.counters;
-    s.pairs.push_back(std::move(pair));
   }
-  for (const auto& [device, counters] : gone_sums_) {
-    if (!device.empty()) port_named(s, device).counters += counters;
-  }
-  s.unlisted = unlisted_;
+  s.pairs = gone_;
+  s.pairs.insert(s.pairs.end(), live.begin(), live.end());
+  std::ranges::sort(s.pairs, {}, &Statistics::Pair::number);
+  s.unlisted = count_ - gone_.size();
+}
+
+Statistics::Port idle_port(const std::string& device, const std::string& interface) {
+  return {device, {}, traffic_of({}, interface)};
+}
+
+void fill_from_wire(Statistics::Port& port, const std::string& interface,
+                    const wire::UdpWire& wire) {
+  const unsigned index = if_nametoindex(interface.c_str());
+  const auto& ports = wire.counters().ports;
+  const auto found = std::ranges::find(ports, index, &wire::PortTraffic::interface);
+  port.traffic = traffic_of(found != ports.end() ? *found : wire::PortTraffic{}, interface);
 }
 
 void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
@@ -213,13 +228,7 @@ void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
   for (const wire::PortTraffic& p : w.ports) {
     const std::string interface = interface_name(p.interface);
     if (interface.empty()) continue;  // it is gone
-    Statistics::Port& port = port_named(s, "vb_" + interface);
-    // IBA 16.1.3.5: data is counted in words of four bytes.
-    port.traffic = {{"port_xmit_packets", p.sent_packets},
-                    {"port_xmit_data", p.sent_bytes / 4},
-                    {"port_rcv_packets", p.received_packets},
-                    {"port_rcv_data", p.received_bytes / 4}};
-    add_link_downed(port.traffic, interface);
+    port_named(s, "vb_" + interface).traffic = traffic_of(p, interface);
   }
   s.wire = {{"frames_sent", w.frames_sent},
             {"frames_received", w.frames_received},

@@ -4,15 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "engine/counters.h"
-#include "engine/queue_pair.h"
+#include "host/queue_pair.h"
 #include "wire/faults.h"
 #include "wire/udp_wire.h"
 
@@ -27,6 +25,7 @@ struct Statistics {
     std::vector<Value> traffic;
   };
   struct Pair {
+    std::uint64_t number = 0;  // in the order of creation
     Qpn qpn{};
     engine::QpType type{};
     std::string device;  // empty: it never had one
@@ -49,41 +48,43 @@ struct Statistics {
 /// For programs: everything, one object.
 [[nodiscard]] std::string as_json(const Statistics& s);
 
-/// Remembers queue pairs for as long as the process lives.
+/// A queue pair as it is.
+[[nodiscard]] Statistics::Pair pair_of(const QueuePair& qp);
+
+/// What queue pairs that are gone have counted.
 class PairRecords {
  public:
-  /// Destroyed ones beyond this are in the sums only.
+  /// As many as anybody wants to read about.
   static constexpr std::size_t kMax = 4096;
 
-  void created(const engine::QueuePair& qp) { live_[&qp] = {created_++, {}}; }
-  void on_device(const engine::QueuePair& qp, const std::string& device) {
-    live_[&qp].device = device;
-  }
-  /// It is about to be destroyed: what is known of it, for keep() when its counters are final.
-  struct Record {
-    std::uint64_t number = 0;
-    Statistics::Pair pair;
-  };
-  [[nodiscard]] std::optional<Record> take(const engine::QueuePair& qp);
-  void keep(Record record, const engine::Counters& last);
+  /// `listed`: so many are remembered one by one, the others are in the sums only.
+  explicit PairRecords(std::size_t listed = kMax) : listed_{listed} {}
 
+  /// Before a queue pair of it sends anything: a sum then needs no memory.
+  void expect(const std::string& device) { sums_.try_emplace(device); }
+  /// The next one that goes will be remembered.
+  [[nodiscard]] bool lists_more() const { return gone_.size() < listed_; }
+  void list(Statistics::Pair pair) { gone_.push_back(std::move(pair)); }
+  /// Of one that is gone, listed or not.
+  void add(const std::string& device, const engine::Counters& last);
+
+  [[nodiscard]] engine::Counters sum_of(const std::string& device) const;
   /// Fills in pairs, ports with their counters, and unlisted.
-  void fill(Statistics& s) const;
+  void fill(Statistics& s, const std::vector<Statistics::Pair>& live) const;
 
  private:
-  struct Live {
-    std::uint64_t number = 0;
-    std::string device;
-  };
-
-  std::uint64_t created_ = 0;
-  std::unordered_map<const engine::QueuePair*, Live> live_;
-  std::vector<Record> gone_;
-  std::map<std::string, engine::Counters> gone_sums_;  // by device
-  std::uint64_t unlisted_ = 0;
+  std::size_t listed_;
+  std::uint64_t count_ = 0;
+  std::vector<Statistics::Pair> gone_;
+  std::map<std::string, engine::Counters> sums_;  // by device
 };
 
-/// The rest: what the wire knows.
+/// A port that nothing has passed yet.
+[[nodiscard]] Statistics::Port idle_port(const std::string& device, const std::string& interface);
+/// What the wire knows of a port.
+void fill_from_wire(Statistics::Port& port, const std::string& interface,
+                    const wire::UdpWire& wire);
+/// What it knows of all of them, and the rest.
 void fill_from_wire(Statistics& s, const wire::UdpWire& wire);
 
 }  // namespace verbena::host

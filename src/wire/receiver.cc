@@ -77,7 +77,9 @@ std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
   for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
     const auto extras = extras_of(messages_[i].msg_hdr);
     if (extras.has_drops) {
-      counters_.socket_drops += extras.drops - std::exchange(socket.drops_seen, extras.drops);
+      const auto drops = extras.drops - std::exchange(socket.drops_seen, extras.drops);
+      counters_.socket_drops += drops;
+      counters_.port(socket.local.interface).receive_errors += drops;
     }
     const std::size_t bytes = messages_[i].msg_len;
     sink.train({.whole = {.source = sources_[i].address(),

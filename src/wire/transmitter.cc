@@ -315,6 +315,7 @@ void Transmitter::split(std::size_t index) {
 void Transmitter::fail(Batch& batch, int code) {
   batch.done = true;
   counters_.send_errors += batch.frames;
+  counters_.port(batch.socket->local.interface).send_errors += batch.frames;
 
   const auto& flow = batch.flow;
   auto text = "send " + text_of(flow.source, flow.source_port) + " to " +

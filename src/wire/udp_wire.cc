@@ -317,10 +317,12 @@ class UdpWire::Impl {
       if (!address.group || !address.group->learned(*probe)) ++counters_.foreign_probes;
       return 0;
     }
-    const auto qpn = checked(d);
+    const unsigned interface = address.socket.local.interface;
+    const auto qpn = checked(d, interface);
     if (!qpn) return 0;
     if (!address.group && *qpn != kMulticast) {
-      ++counters_.malformed;  // IBA 9.6.1.2: what goes to a group goes to QPN 0xffffff
+      // IBA 9.6.1.2: what goes to a group goes to QPN 0xffffff.
+      drop(counters_.malformed, interface);
       return 0;
     }
     if (*qpn == packet::kGsiQpn) {
@@ -332,7 +334,7 @@ class UdpWire::Impl {
       ++counters_.handover_drops;  // slot 0 is nobody's
       return 0;
     }
-    deliver(d, address.socket.local.interface, sink);
+    deliver(d, interface, sink);
     return 0;
   }
 
@@ -364,16 +366,21 @@ class UdpWire::Impl {
   }
 
   /// The destination of a frame that is long enough and undamaged.
-  std::optional<Qpn> checked(const packet::Datagram& d) {
+  std::optional<Qpn> checked(const packet::Datagram& d, unsigned interface) {
     if (d.bytes.size() < kMinFrame) {
-      ++counters_.malformed;
+      drop(counters_.malformed, interface);
       return std::nullopt;
     }
     if (!icrc_is_right(d)) {
-      ++counters_.icrc_errors;
+      drop(counters_.icrc_errors, interface);
       return std::nullopt;
     }
     return Qpn{load_be24(&d.bytes[kDestinationQpn])};
+  }
+
+  void drop(std::uint64_t& reason, unsigned interface) {
+    ++reason;
+    ++counters_.port(interface).receive_errors;
   }
 
   void copy_to(std::uint32_t other, const packet::Datagram& d) {
@@ -399,7 +406,8 @@ class UdpWire::Impl {
   }
 
   void take_handed_over(const packet::Datagram& d, DatagramSink& sink) {
-    const auto qpn = checked(d);
+    const unsigned interface = interface_of(d.destination);
+    const auto qpn = checked(d, interface);
     if (!qpn) return;
     const auto owner = *qpn == packet::kGsiQpn ? gsi_route(d, table_, slot_).owner : qpn->slot();
     if (owner != slot_) {
@@ -407,7 +415,7 @@ class UdpWire::Impl {
       return;
     }
     ++counters_.handover_received;
-    deliver(d, interface_of(d.destination), sink);
+    deliver(d, interface, sink);
   }
 
   /// Its socket left the kernel's arrays, so others moved.

@@ -13,6 +13,8 @@ struct PortTraffic {
   std::uint64_t sent_bytes = 0;
   std::uint64_t received_packets = 0;
   std::uint64_t received_bytes = 0;
+  std::uint64_t receive_errors = 0;  // icrc_errors, malformed and socket_drops of this port
+  std::uint64_t send_errors = 0;
 };
 
 [[nodiscard]] constexpr std::size_t ip_and_udp_size(bool v4) { return v4 ? 28 : 48; }

@@ -13,33 +13,37 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-engine::QueuePair& new_pair(std::vector<std::unique_ptr<engine::QueuePair>>& all,
-                            std::uint32_t number) {
-  all.push_back(std::make_unique<engine::QueuePair>(Qpn{number}, engine::QpInit{}));
-  return *all.back();
+/// A queue pair of the host's with its engine's.
+struct Made {
+  explicit Made(std::uint32_t number) : pair{Qpn{number}, engine::QpInit{}} {
+    qp.pair = &pair;
+    qp.number = number;
+    qp.device = "vb_lo";
+  }
+  engine::QueuePair pair;
+  QueuePair qp;
+};
+
+void destroy(PairRecords& records, const Made& made) {
+  if (records.lists_more()) records.list(pair_of(made.qp));
+  records.add(made.qp.device, made.pair.counters);
 }
 
 Statistics sample() {
-  std::vector<std::unique_ptr<engine::QueuePair>> all;
-  engine::QueuePair& first = new_pair(all, 0x11);
-  engine::QueuePair& second = new_pair(all, 0x22);
+  Made first{0x11};
+  Made second{0x22};
   PairRecords records;
-  records.created(first);
-  records.created(second);
-  records.on_device(first, "vb_lo");
-  records.on_device(second, "vb_lo");
-  first.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
-  first.attributes.dest_qpn = Qpn{0x33};
-  first.counters.sent_pkts = 5;
-  first.counters.retransmitted_pkts = 2;
-  auto record = records.take(first);
-  first.counters.sent_pkts = 7;
-  records.keep(std::move(*record), first.counters);
-  second.counters.sent_pkts = 100;
+  records.expect("vb_lo");
+  first.pair.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
+  first.pair.attributes.dest_qpn = Qpn{0x33};
+  first.pair.counters.sent_pkts = 7;
+  first.pair.counters.retransmitted_pkts = 2;
+  destroy(records, first);
+  second.pair.counters.sent_pkts = 100;
   Statistics s;
   s.pid = 99;
   s.program = "a \"quoted\"\nname";
-  records.fill(s);
+  records.fill(s, {pair_of(second.qp)});
   return s;
 }
 
@@ -80,19 +84,32 @@ TEST(Statistics, TheTableLeavesZerosOut) {
 
 TEST(Statistics, MoreQueuePairsThanAreRememberedAreInTheSums) {
   PairRecords records;
+  records.expect("vb_lo");
   for (std::uint32_t i = 0; i < PairRecords::kMax + 10; ++i) {
-    engine::QueuePair qp{Qpn{i}, engine::QpInit{}};
-    records.created(qp);
-    records.on_device(qp, "vb_lo");
-    qp.counters.sent_pkts = 1;
-    records.keep(std::move(*records.take(qp)), qp.counters);
+    Made made{i};
+    made.pair.counters.sent_pkts = 1;
+    destroy(records, made);
   }
   Statistics s;
-  records.fill(s);
+  records.fill(s, {});
   EXPECT_EQ(s.pairs.size(), PairRecords::kMax);
   EXPECT_EQ(s.unlisted, 10u);
   EXPECT_EQ(s.ports.at(0).counters.sent_pkts, PairRecords::kMax + 10);
   EXPECT_THAT(as_table(s), HasSubstr("4100 more queue pairs"));
+}
+
+TEST(Statistics, SumsAreKeptThoughNobodyWantsAList) {
+  PairRecords records{0};
+  records.expect("vb_lo");
+  Made made{1};
+  made.pair.counters.sent_pkts = 5;
+  destroy(records, made);
+  EXPECT_EQ(records.sum_of("vb_lo").sent_pkts, 5u);
+  EXPECT_EQ(records.sum_of("vb_eth0").sent_pkts, 0u);
+  Statistics s;
+  records.fill(s, {});
+  EXPECT_TRUE(s.pairs.empty());
+  EXPECT_EQ(s.unlisted, 1u);
 }
 
 }  // namespace
