@@ -9,8 +9,8 @@ namespace verbena::engine {
 
 namespace {
 
-/// By QpType: rc, uc, ud, xrc_send, xrc_receive.
-using PerType = std::array<unsigned, 5>;
+/// By QpType: rc, uc, ud, xrc_send, xrc_receive, raw_packet.
+using PerType = std::array<unsigned, 6>;
 
 struct Transition {
   QpState from;
@@ -23,6 +23,7 @@ using A = Attr;
 
 constexpr unsigned kBirth = A::kPkeyIndex | A::kPort | A::kAccess;
 constexpr unsigned kBirthUd = A::kPkeyIndex | A::kPort | A::kQkey;
+constexpr unsigned kBirthRaw = A::kPort;
 constexpr unsigned kConnect = A::kPath | A::kPathMtu | A::kDestQpn | A::kRqPsn;
 constexpr unsigned kServe = A::kMaxDestRdAtomic | A::kMinRnrTimer;
 constexpr unsigned kAsk = A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kSqPsn | A::kMaxRdAtomic;
@@ -32,29 +33,31 @@ constexpr unsigned kRunning = A::kCurrentState | A::kAccess | kMigrate;
 constexpr unsigned kRunningUd = A::kCurrentState | A::kQkey;
 constexpr unsigned kBeforeServing = A::kAlternatePath | A::kAccess | A::kPkeyIndex;
 constexpr PerType kRunningAll{kRunning | A::kMinRnrTimer, kRunning, kRunningUd, kRunning,
-                              kRunning | A::kMinRnrTimer};
+                              kRunning | A::kMinRnrTimer, 0};
 // What may change while the send queue is drained.
 constexpr unsigned kDrained = A::kPath | A::kAccess | A::kPkeyIndex | kMigrate;
 
 // IBA table 91. Any state may go to reset or error.
 constexpr std::array kTransitions{
-    Transition{QpState::reset, QpState::init, {kBirth, kBirth, kBirthUd, kBirth, kBirth}, {}},
-    Transition{QpState::init, QpState::init, {}, {kBirth, kBirth, kBirthUd, kBirth, kBirth}},
     Transition{
-        QpState::init,
-        QpState::rtr,
-        {kConnect | kServe, kConnect, 0, kConnect, kConnect | kServe},
-        {kBeforeServing, kBeforeServing, A::kPkeyIndex | A::kQkey, kBeforeServing, kBeforeServing}},
+        QpState::reset, QpState::init, {kBirth, kBirth, kBirthUd, kBirth, kBirth, kBirthRaw}, {}},
+    Transition{
+        QpState::init, QpState::init, {}, {kBirth, kBirth, kBirthUd, kBirth, kBirth, kBirthRaw}},
+    Transition{QpState::init,
+               QpState::rtr,
+               {kConnect | kServe, kConnect, 0, kConnect, kConnect | kServe, 0},
+               {kBeforeServing, kBeforeServing, A::kPkeyIndex | A::kQkey, kBeforeServing,
+                kBeforeServing, 0}},
     Transition{QpState::rtr,
                QpState::rts,
-               {kAsk, A::kSqPsn, A::kSqPsn, kAsk, A::kTimeout | A::kSqPsn},
+               {kAsk, A::kSqPsn, A::kSqPsn, kAsk, A::kTimeout | A::kSqPsn, 0},
                kRunningAll},
     Transition{QpState::rts, QpState::rts, {}, kRunningAll},
     Transition{QpState::rts,
                QpState::sqd,
                {},
                {A::kNotifyDrained, A::kNotifyDrained, A::kNotifyDrained, A::kNotifyDrained,
-                A::kNotifyDrained}},
+                A::kNotifyDrained, A::kNotifyDrained}},
     Transition{QpState::sqd, QpState::rts, {}, kRunningAll},
     Transition{QpState::sqd,
                QpState::sqd,
@@ -63,10 +66,10 @@ constexpr std::array kTransitions{
                     A::kMaxRdAtomic | kServe,
                 kDrained, A::kPkeyIndex | A::kQkey,
                 kDrained | A::kPort | A::kTimeout | A::kRetryCount | A::kRnrRetry | A::kMaxRdAtomic,
-                kDrained | A::kPort | A::kTimeout | kServe}},
+                kDrained | A::kPort | A::kTimeout | kServe, 0}},
     // RC has no SQE: its send errors are fatal.
     Transition{
-        QpState::sqe, QpState::rts, {}, {0, A::kCurrentState | A::kAccess, kRunningUd, 0, 0}},
+        QpState::sqe, QpState::rts, {}, {0, A::kCurrentState | A::kAccess, kRunningUd, 0, 0, 0}},
 };
 
 constexpr std::array<std::pair<unsigned, std::string_view>, 19> kAttrNames{{
@@ -145,6 +148,8 @@ std::string_view name_of(QpType t) {
       return "XRC_SEND";
     case QpType::xrc_receive:
       return "XRC_RECV";
+    case QpType::raw_packet:
+      return "RAW_PACKET";
   }
   return "?";
 }

@@ -23,8 +23,8 @@ enum class QpState : std::uint8_t { reset, init, rtr, rts, sqd, sqe, error };
 
 [[nodiscard]] std::string_view name_of(QpState s);
 
-/// XRC has an end that only sends and one that only serves.
-enum class QpType : std::uint8_t { rc, uc, ud, xrc_send, xrc_receive };
+/// XRC has an end that only sends and one that only serves. Raw packets are Ethernet frames.
+enum class QpType : std::uint8_t { rc, uc, ud, xrc_send, xrc_receive, raw_packet };
 
 [[nodiscard]] std::string_view name_of(QpType t);
 

@@ -104,11 +104,15 @@ struct QueuePair {
       case QpType::xrc_send:
       case QpType::xrc_receive:
         return packet::Service::xrc;
+      case QpType::raw_packet:
+        break;  // has none: its frames don't come this way
     }
     return packet::Service::rc;
   }
   /// The peer acknowledges.
-  [[nodiscard]] bool reliable() const { return type != QpType::uc && type != QpType::ud; }
+  [[nodiscard]] bool reliable() const {
+    return type != QpType::uc && type != QpType::ud && type != QpType::raw_packet;
+  }
 };
 
 /// Every frame that leaves comes by here. `again`: it is a request that has left before.
@@ -129,7 +133,7 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
 void complete_send(Services& services, QueuePair& qp, CompletionStatus status);
 
 /// Ends the oldest send request with an error, and with it the queue pair (RC, XRC) or its send
-/// queue (UC, UD: to SQE) (IBA 10.3.1.7).
+/// queue (UC, UD, raw packets: to SQE) (IBA 10.3.1.7).
 void fail_send(Services& services, QueuePair& qp, CompletionStatus status);
 
 /// To ERR: whatever is posted completes as flushed, in order. `why` is told to the program

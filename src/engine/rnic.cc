@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/raw_packet.h"
 #include "engine/unreliable.h"
 
 namespace verbena::engine {
@@ -43,7 +44,8 @@ PostResult check_send(const QueuePair& qp, SendKind of) {
   if (qp.state.load(std::memory_order_relaxed) < QpState::rts) return PostResult::bad_state;
   const SendKindInfo& kind = info_of(of);
   const bool served = (qp.type == QpType::uc && kind.uc) || (qp.type == QpType::ud && kind.ud) ||
-                      qp.type == QpType::rc || qp.type == QpType::xrc_send;
+                      qp.type == QpType::rc || qp.type == QpType::xrc_send ||
+                      (qp.type == QpType::raw_packet && of == SendKind::send);
   return served ? PostResult::posted : PostResult::unsupported;
 }
 
@@ -130,6 +132,10 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   Counters& counters = qp.counters;
   const packet::OpcodeInfo& info = p.info();
   let_copies_wait(qp, datagram, info);
+  if (qp.type == QpType::raw_packet) {
+    ++counters.drop_service;
+    return;
+  }
   // C9-7 ff.: service, partition, state and source, before anything else looks at it.
   const bool cnp = info.kind == packet::Kind::cnp;
   const bool beside = cnp || (info.is_mark() && !qp.reliable());
@@ -192,6 +198,14 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   finish_draining(qp);
   schedule(qp);
   set_timer(qp);
+}
+
+void Rnic::receive_frame(QueuePair& qp, std::span<const std::uint8_t> frame, Instant now) {
+  services_.now = now;
+  settle();
+  services_.copies.hurry();
+  handle_frame(services_, qp, frame);
+  schedule(qp);
 }
 
 /// A packet of another message than the one whose copies wait finds them done.
@@ -267,25 +281,35 @@ Instant Rnic::next_deadline() const {
 
 void Rnic::forget(const CompletionQueue& cq) { std::erase(services_.moderated, &cq); }
 
+Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
+  if (qp.type == QpType::raw_packet) return transmit_frames(services_, qp, ethernet_, kTurn);
+  // A short message goes before the acknowledgement of the one that it answers: somebody waits.
+  Sent sent = transmit_requests(services_, qp, sink, 1, now);
+  if (sent != Sent::sink_full) sent = transmit_responses(services_, qp, sink, kTurn);
+  if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
+  return sent;
+}
+
 bool Rnic::work(packet::FrameSink& sink, Instant now) {
   services_.now = now;
   ring_doorbells();
   expire_timers(now);
   services_.paces.expire(now, runnable_);
   services_.expire_moderated();
+  bool interface_full = false;
   for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {
     QueuePair& qp = runnable_.front();
-    // A short message goes before the acknowledgement of the one that it answers: somebody waits.
-    Sent sent = transmit_requests(services_, qp, sink, 1, now);
-    if (sent != Sent::sink_full) sent = transmit_responses(services_, qp, sink, kTurn);
-    if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
+    const Sent sent = transmit(qp, sink, now);
     finish_draining(qp);  // UC and UD are done with a message when they have sent it
     set_timer(qp);
-    if (sent == Sent::sink_full) return false;
+    // An interface that takes no raw frames now is in nobody else's way.
+    const bool raw_waits = sent == Sent::sink_full && qp.type == QpType::raw_packet;
+    interface_full = interface_full || raw_waits;
+    if (sent == Sent::sink_full && !raw_waits) return false;
     runnable_.pop();
-    if (sent == Sent::more) schedule(qp);
+    if (sent == Sent::more || raw_waits) schedule(qp);
   }
-  return true;
+  return !interface_full;
 }
 
 }  // namespace verbena::engine

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -23,6 +24,7 @@
 #include "engine/run_queue.h"
 #include "engine/shared_receive_queue.h"
 #include "engine/timer_queue.h"
+#include "packet/ethernet_sink.h"
 #include "packet/frame.h"
 #include "packet/packet.h"
 
@@ -122,6 +124,11 @@ class Rnic {
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
   /// has_work(). False: the sink was full, or there is no memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
+  /// A whole Ethernet frame for a raw packet queue pair.
+  void receive_frame(QueuePair& qp, std::span<const std::uint8_t> frame, Instant now);
+  /// Where those of raw packet queue pairs leave; nullptr: nowhere. It outlives the RNIC, or is
+  /// taken away.
+  void set_ethernet(packet::EthernetSink* sink) { ethernet_ = sink; }
   /// There is more for work() to do at once.
   [[nodiscard]] bool has_work() const { return !runnable_.empty() || has_doorbells(); }
   /// When work() must be called again, though nothing happens before.
@@ -160,6 +167,9 @@ class Rnic {
   void set_timer(QueuePair& qp);
   void make_room_for_queues();
 
+  /// One turn of the queue pair at the front of the run queue.
+  [[nodiscard]] Sent transmit(QueuePair& qp, packet::FrameSink& sink, Instant now);
+
   std::uint32_t slot_;
   KeyTable keys_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_;
@@ -174,6 +184,7 @@ class Rnic {
   std::map<IpAddress, std::vector<QueuePair*>> multicast_;
   RunQueue runnable_;
   TimerQueue timers_;
+  packet::EthernetSink* ethernet_ = nullptr;
 };
 
 }  // namespace verbena::engine

@@ -33,9 +33,10 @@ Result<Nic*> Nic::instance() {
   if (Nic* nic = running.load(std::memory_order_acquire)) return nic;
   if (config().problem) return Error{EINVAL, *config().problem};
 
-  auto frames = FrameMemory::create(wire::UdpWire::kBufferBytes);
+  constexpr std::size_t kUdp = wire::UdpWire::kBufferBytes;
+  auto frames = FrameMemory::create(kUdp + RawPorts::kBufferBytes);
   if (!frames) return frames.error();
-  auto udp = wire::UdpWire::create((*frames)->bytes(),
+  auto udp = wire::UdpWire::create((*frames)->bytes().first(kUdp),
                                    {.faults = config().faults, .capture = config().pcap});
   if (!udp) return udp.error();
   auto devices = DeviceMonitor::create();

@@ -20,6 +20,7 @@
 #include "host/completion_channel.h"
 #include "host/device.h"
 #include "host/event_channel.h"
+#include "host/flow_rules.h"
 #include "host/queue_pair.h"
 #include "host/statistics.h"
 #include "wire/port_binding.h"
@@ -127,13 +128,19 @@ class Nic {
   /// EBUSY while queue pairs use it. Returns how many of its events the program took.
   [[nodiscard]] Result<unsigned> destroy_srq(SharedReceiveQueue* srq);
   [[nodiscard]] Result<QueuePair*> create_qp(engine::QpInit init, EventSource events = {});
+  /// One of raw packets, which are the device's interface's. EPERM without CAP_NET_RAW.
+  [[nodiscard]] Result<QueuePair*> create_raw_qp(engine::QpInit init, const Device& device,
+                                                 EventSource events);
+  /// From now on a raw packet queue pair gets the frames that the rule names. EPERM.
+  [[nodiscard]] Result<FlowRules::Id> create_flow(QueuePair& qp, FlowRule rule);
+  Status destroy_flow(QueuePair& qp, FlowRules::Id flow);
   /// Resolves attributes.path with the device's GIDs and opens what the path needs; for datagrams,
   /// all of the device's addresses.
   Status modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes attributes,
                    unsigned mask);
   /// `state` is the present one, whatever was set last.
   [[nodiscard]] engine::QpAttributes query_qp(const QueuePair& qp);
-  /// Returns how many of its events the program took.
+  /// Returns how many of its events the program took. EBUSY while flow rules lead to it.
   [[nodiscard]] Result<unsigned> destroy_qp(QueuePair* qp);
   /// The way of datagrams to an address. Its source port is each sender's own.
   [[nodiscard]] Result<packet::Flow> resolve(const Device& device,

@@ -28,6 +28,7 @@
 #include "host/nic_thread.h"
 #include "host/no_cancellation.h"
 #include "host/outputs.h"
+#include "host/raw_ports.h"
 #include "host/system_entropy.h"
 #include "host/waiting_requests.h"
 #include "packet/bth.h"
@@ -42,7 +43,7 @@ inline unsigned silence(EventSource& source) {
 }
 
 /// Everything but `monitor` and `queue_pairs` belongs to whoever holds `engine`.
-class Nic::Impl final : wire::DatagramSink, NicThread::Work {
+class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
  public:
   const std::unique_ptr<DeviceMonitor> monitor;  // has a lock of its own
   Crowd queue_pairs;
@@ -53,10 +54,13 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
         frames_{std::move(frames)},
         outputs_{std::move(outputs)},
         wire_{std::move(udp)},
+        raw{frames_->bytes().subspan(wire::UdpWire::kBufferBytes),
+            [this](int fd) { return thread_.watch_data(fd); }},
         rnic{wire_->slot(), *frames_, entropy_},
         manager{{.slot = wire_->slot()}, entropy_},
         thread_{*this} {
     rnic.observe(outputs_.trace());
+    rnic.set_ethernet(&raw);
     monitor->on_change([this] {
       devices_changed_.store(true);
       thread_.wake_by(now());
@@ -232,6 +236,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     rnic.observe(nullptr);
     outputs_.abandon();
     wire_->abandon();
+    raw.abandon();
     frames_->abandon();
     monitor->abandon();
     thread_.abandon();
@@ -279,6 +284,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     now_ = now();
     if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
     received_ = receive == Receive::yes && wire_->receive(*this) > 0;
+    if (receive == Receive::yes && raw.receive(*this)) received_ = true;
     if (polled != nullptr && answers_may_wait(*polled)) return true;
     blocked_ = !rnic.work(*wire_, now_);
     if (waiting_.next_look() <= now_) look_for_listeners();
@@ -388,6 +394,11 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
     });
   }
 
+  // RawPorts::Taker
+  void frame(engine::QueuePair& qp, std::span<const std::uint8_t> bytes) override {
+    rnic.receive_frame(qp, bytes, now_);
+  }
+
   // NicThread::Work
   Outcome work(bool control) override {
     try {
@@ -433,6 +444,7 @@ class Nic::Impl final : wire::DatagramSink, NicThread::Work {
 
  public:
   std::mutex engine;
+  RawPorts raw;
   engine::Rnic rnic;
   cm::ConnectionManager manager;
   std::uint64_t next_pair = 0;  // number of the next queue pair

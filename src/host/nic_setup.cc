@@ -1,6 +1,7 @@
 // What programs make and destroy, and connections: each call is one on the engine, with its lock.
 
 #include <cerrno>
+#include <new>
 
 #include "host/nic_impl.h"
 #include "host/program_memory.h"
@@ -200,6 +201,40 @@ Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
   return qp.release();
 }
 
+Result<QueuePair*> Nic::create_raw_qp(engine::QpInit init, const Device& device,
+                                      EventSource events) {
+  auto sender = wire::PacketSender::open(device.interface_index);
+  if (!sender) return sender.error();
+  auto qp = create_qp(init, events);
+  if (!qp) return qp;
+  try {
+    impl_->locked([&] {
+      impl_->raw.open(*(*qp)->pair, std::move(*sender), device.interface_index);
+      return true;
+    });
+  } catch (const std::bad_alloc&) {
+    static_cast<void>(destroy_qp(*qp));
+    return Error{ENOMEM, "no memory for a port of raw packets"};
+  }
+  return qp;
+}
+
+Result<FlowRules::Id> Nic::create_flow(QueuePair& qp, FlowRule rule) {
+  return impl_->locked([&] {
+    auto id = impl_->raw.add_rule(*qp.pair, std::move(rule));
+    if (id) ++qp.rules;
+    return id;
+  });
+}
+
+Status Nic::destroy_flow(QueuePair& qp, FlowRules::Id flow) {
+  return impl_->locked([&] {
+    Status removed = impl_->raw.remove_rule(flow);
+    if (removed) --qp.rules;
+    return removed;
+  });
+}
+
 Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes attributes,
                       unsigned mask) {
   engine::QueuePair& pair = *qp.pair;
@@ -252,7 +287,9 @@ engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
 
 Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
   auto taken_events = impl_->locked([&]() -> Result<unsigned> {
+    if (qp->rules != 0) return Error{EBUSY, fmt::format("{} flows still lead to it", qp->rules)};
     impl_->leave_groups(*qp);
+    impl_->raw.close(*qp->pair);
     if (auto destroyed = impl_->destroy_qp(*qp); !destroyed) return destroyed.error();
     impl_->forget(*qp);
     const unsigned taken = host::silence(qp->events);

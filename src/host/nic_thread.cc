@@ -20,10 +20,13 @@ namespace verbena::host {
 
 namespace {
 
-bool watch(int epoll, int fd) {
+/// What a descriptor is watched for.
+enum Watched : std::uint32_t { kWake, kData, kControl };
+
+bool watch(int epoll, int fd, Watched what) {
   epoll_event e{};
   e.events = EPOLLIN;
-  e.data.fd = fd;
+  e.data.u32 = what;
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
@@ -36,15 +39,15 @@ timespec until_from_now(Instant until) {
 }  // namespace
 
 Status NicThread::start(int data_fd, std::span<const int> control_fds) {
-  data_fd_ = data_fd;
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   aside_epoll_ = epoll_create1(EPOLL_CLOEXEC);
   full_epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  const bool ready =
-      wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 && watch(aside_epoll_, wake_fd_) &&
-      watch(full_epoll_, wake_fd_) && watch(full_epoll_, data_fd) &&
-      std::all_of(control_fds.begin(), control_fds.end(),
-                  [&](int fd) { return watch(aside_epoll_, fd) && watch(full_epoll_, fd); });
+  const bool ready = wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
+                     watch(aside_epoll_, wake_fd_, kWake) && watch(full_epoll_, wake_fd_, kWake) &&
+                     watch(full_epoll_, data_fd, kData) &&
+                     std::all_of(control_fds.begin(), control_fds.end(), [&](int fd) {
+                       return watch(aside_epoll_, fd, kControl) && watch(full_epoll_, fd, kControl);
+                     });
   if (!ready) {
     const int why = errno;
     abandon();
@@ -75,6 +78,8 @@ Status NicThread::start(int data_fd, std::span<const int> control_fds) {
   return Ok{};
 }
 
+bool NicThread::watch_data(int fd) { return watch(full_epoll_, fd, kData); }
+
 void NicThread::wake_by(Instant deadline) {
   Instant asleep = asleep_until_.load();
   while (deadline < asleep) {
@@ -99,10 +104,10 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
 
   Woken woken;
   for (const epoll_event& e : std::span{events}.first(n > 0 ? static_cast<std::size_t>(n) : 0)) {
-    if (e.data.fd == wake_fd_) {
+    if (e.data.u32 == kWake) {
       eventfd_t count = 0;
       eventfd_read(wake_fd_, &count);
-    } else if (e.data.fd == data_fd_) {
+    } else if (e.data.u32 == kData) {
       woken.data = true;
     } else {
       woken.control = true;

@@ -40,6 +40,10 @@ class NicThread {
   /// Runs until the process ends.
   Status start(int data_fd, std::span<const int> control_fds);
 
+  /// A further descriptor that is readable when there is something to receive, until it is closed.
+  /// False: errno says why.
+  [[nodiscard]] bool watch_data(int fd);
+
   /// Any thread: a program has just polled.
   void polled(Instant when) { last_polled_.store(when, std::memory_order_relaxed); }
 
@@ -77,7 +81,6 @@ class NicThread {
   int wake_fd_ = -1;
   int aside_epoll_ = -1;  // control and wake
   int full_epoll_ = -1;   // … and data
-  int data_fd_ = -1;
   std::atomic<Instant> last_polled_{Instant{}};
   std::atomic<bool> aside_{false};
   /// Wakes later than this need not be announced. kNever: the thread is not asleep.

@@ -67,6 +67,7 @@ struct QueuePair {
   std::string device;                    // from INIT on
   std::unique_ptr<SourcePorts> ports{};  // UD, from RTR on, at the device's addresses
   std::vector<Membership> groups;        // UD
+  unsigned rules = 0;                    // raw packets: flow rules that lead to it
 };
 
 struct SharedReceiveQueue {

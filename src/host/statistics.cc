@@ -179,7 +179,7 @@ std::string list_of(const std::vector<T>& items) {
 
 Statistics::Pair pair_of(const QueuePair& qp) {
   const engine::QueuePair& pair = *qp.pair;
-  const bool connected = pair.type != engine::QpType::ud;
+  const bool connected = pair.type != engine::QpType::ud && pair.type != engine::QpType::raw_packet;
   return {.number = qp.number,
           .qpn = pair.qpn,
           .type = pair.type,

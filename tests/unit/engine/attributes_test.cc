@@ -66,6 +66,20 @@ TEST(Transition, EveryStateMayGoToResetAndError) {
   }
 }
 
+TEST(Transition, RawPacketsNeedAPortAndNothingElse) {
+  const auto raw = [](QpState from, QpState target, unsigned mask) {
+    return check_transition(QpType::raw_packet, from, to(target), Attr::kState | mask).ok();
+  };
+  EXPECT_FALSE(raw(QpState::reset, QpState::init, 0));
+  EXPECT_TRUE(raw(QpState::reset, QpState::init, Attr::kPort));
+  EXPECT_FALSE(raw(QpState::reset, QpState::init, Attr::kPort | Attr::kQkey));
+  EXPECT_TRUE(raw(QpState::init, QpState::rtr, 0));
+  EXPECT_TRUE(raw(QpState::rtr, QpState::rts, 0));
+  EXPECT_FALSE(raw(QpState::rtr, QpState::rts, Attr::kSqPsn));
+  EXPECT_TRUE(raw(QpState::rts, QpState::sqd, Attr::kNotifyDrained));
+  EXPECT_TRUE(raw(QpState::sqe, QpState::rts, 0));
+}
+
 TEST(Transition, WrongCurrentStateIsRefused) {
   auto a = to(QpState::rts);
   a.current_state = QpState::sqd;
