@@ -19,6 +19,7 @@
 #include "front/verbs/device.h"
 #include "front/verbs/dm.h"
 #include "front/verbs/export.h"
+#include "front/verbs/flow.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/mw.h"
@@ -42,6 +43,7 @@ std::vector<Object*> snapshot(const std::unordered_set<Object*>& objects) {
 /// As the kernel does when a program goes: users before what they use. Failures are logged
 /// by nobody, since there is nobody left to act on them.
 void destroy_everything(Context& context) {
+  for (Flow* flow : snapshot(context.objects.flows)) static_cast<void>(destroy(flow));
   for (Qp* qp : snapshot(context.objects.qps)) static_cast<void>(destroy(qp, Unacked::ignored));
   for (Srq* s : snapshot(context.objects.srqs)) static_cast<void>(destroy(s, Unacked::ignored));
   for (Cq* cq : snapshot(context.objects.cqs)) static_cast<void>(destroy(cq, Unacked::ignored));

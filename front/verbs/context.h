@@ -29,9 +29,11 @@ struct Srq;
 struct CompChannel;
 struct Cq;
 struct Qp;
+struct Flow;
 
 /// What a program made and hasn't destroyed; closing the device does it. Under lock_lists().
 struct Objects {
+  std::unordered_set<Flow*> flows;
   std::unordered_set<Qp*> qps;
   std::unordered_set<Srq*> srqs;
   std::unordered_set<Cq*> cqs;

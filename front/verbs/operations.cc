@@ -10,6 +10,7 @@
 #include "front/verbs/cq.h"
 #include "front/verbs/data_path.h"
 #include "front/verbs/dm.h"
+#include "front/verbs/flow.h"
 #include "front/verbs/mr.h"
 #include "front/verbs/mw.h"
 #include "front/verbs/parent_domain.h"
@@ -84,6 +85,8 @@ void set_operations(verbs_context& context) {
   context.modify_cq = modify_cq;
   context.create_cq_ex = create_cq_ex;
   context.create_qp_ex = create_qp_ex;
+  context.ibv_create_flow = create_flow;
+  context.ibv_destroy_flow = destroy_flow;
   context.create_srq_ex = create_srq_ex;
   context.get_srq_num = get_srq_num;
   context.open_xrcd = open_xrcd;

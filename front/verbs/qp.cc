@@ -56,6 +56,8 @@ std::optional<engine::QpType> convert(ibv_qp_type type) {
       return engine::QpType::uc;
     case IBV_QPT_UD:
       return engine::QpType::ud;
+    case IBV_QPT_RAW_PACKET:
+      return engine::QpType::raw_packet;
     case IBV_QPT_XRC_SEND:
       return engine::QpType::xrc_send;
     case IBV_QPT_XRC_RECV:
@@ -153,8 +155,8 @@ engine::CompletionQueue* ring_of(Cq* cq) { return cq != nullptr ? &cq->queue->ri
 Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   const auto type = convert(attr.qp_type);
   if (!type) {
-    return Error{EOPNOTSUPP, fmt::format("queue pair type {} ({}) is not supported: RC, UC, UD and "
-                                         "XRC are",
+    return Error{EOPNOTSUPP, fmt::format("queue pair type {} ({}) is not supported: RC, UC, UD, "
+                                         "XRC and RAW_PACKET are",
                                          name_of(attr.qp_type), int{attr.qp_type})};
   }
   const Parts parts = parts_of(*type);
@@ -182,20 +184,23 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
     set_send_functions(*qp);
   }
   Listed listed{context_of(context).objects.qps, qp.get()};
+  const engine::QpInit init{.pd = pd != nullptr ? pd->id : engine::PdId{},
+                            .send_cq = ring_of(send_cq),
+                            .receive_cq = ring_of(receive_cq),
+                            .max_send = parts.sends ? attr.cap.max_send_wr : 0,
+                            .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
+                            .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
+                            .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
+                            .max_inline = parts.sends ? inline_room(attr) : 0,
+                            .signal_all = attr.sq_sig_all != 0,
+                            .type = *type,
+                            .srq = srq != nullptr ? srq->queue->queue : nullptr,
+                            .xrcd = xrcd != nullptr ? xrcd->id : engine::XrcdId{}};
+  const host::EventSource events{context_of(context).events.get(), qp.get()};
   const Result<host::QueuePair*> queues =
-      nic->create_qp({.pd = pd != nullptr ? pd->id : engine::PdId{},
-                      .send_cq = ring_of(send_cq),
-                      .receive_cq = ring_of(receive_cq),
-                      .max_send = parts.sends ? attr.cap.max_send_wr : 0,
-                      .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
-                      .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
-                      .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
-                      .max_inline = parts.sends ? inline_room(attr) : 0,
-                      .signal_all = attr.sq_sig_all != 0,
-                      .type = *type,
-                      .srq = srq != nullptr ? srq->queue->queue : nullptr,
-                      .xrcd = xrcd != nullptr ? xrcd->id : engine::XrcdId{}},
-                     {context_of(context).events.get(), qp.get()});
+      *type == engine::QpType::raw_packet
+          ? nic->create_raw_qp(init, context_of(context).now(), events)
+          : nic->create_qp(init, events);
   if (!queues) return queues.error();
   const engine::QueuePair& pair = *(*queues)->pair;
   attr.cap = {.max_send_wr = pair.sq.depth(),

@@ -236,6 +236,8 @@ std::uint64_t send_operations(ibv_qp_type type) {
       return kDatagram;
     case IBV_QPT_UC:
       return kUnreliable;
+    case IBV_QPT_RAW_PACKET:
+      return IBV_QP_EX_WITH_SEND;
     case IBV_QPT_RC:
     case IBV_QPT_XRC_SEND:
       return kUnreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |

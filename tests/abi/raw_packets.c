@@ -1,0 +1,277 @@
+/* Raw packet queue pairs and the rules that lead frames to them, on the loopback interface of a
+ * network namespace of the test's own. Without CAP_NET_RAW there, EPERM. */
+#define _GNU_SOURCE
+#include <endian.h>
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "abi.h"
+
+enum { kSkipped = 77, kNobody = 65534, kFrame = 100, kMtuFrame = 65536 + 14 };
+
+/* For experiments: nobody else on the machine listens to it. */
+static const uint16_t kType = 0x88b5;
+static const uint8_t kTo[6] = {0x01, 0x50, 0x56, 0x19, 0x20, 0xa7};
+static const uint8_t kElsewhere[6] = {0x01, 0x50, 0x56, 0x19, 0x20, 0xa8};
+static const uint8_t kFrom[6] = {0x02, 0, 0, 0, 0, 1};
+
+struct card {
+  struct ibv_context* context;
+  struct ibv_pd* pd;
+  struct ibv_comp_channel* channel;
+  struct ibv_cq* cq;
+  struct ibv_mr* mr;
+  uint8_t* memory;
+};
+
+enum { kRoom = 1 << 18, kReceives = 1 << 17 };
+
+static struct card open_card(void) {
+  struct card c = {.context = open_loopback()};
+  c.pd = ibv_alloc_pd(c.context);
+  c.channel = ibv_create_comp_channel(c.context);
+  CHECK(c.pd != NULL && c.channel != NULL);
+  c.cq = ibv_create_cq(c.context, 64, NULL, c.channel, 0);
+  c.memory = calloc(1, kRoom);
+  c.mr = ibv_reg_mr(c.pd, c.memory, kRoom, IBV_ACCESS_LOCAL_WRITE);
+  CHECK(c.cq != NULL && c.mr != NULL);
+  return c;
+}
+
+static struct ibv_qp* create_raw(const struct card* c) {
+  struct ibv_qp_init_attr init = {
+      .send_cq = c->cq,
+      .recv_cq = c->cq,
+      .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 2, .max_recv_sge = 2},
+      .qp_type = IBV_QPT_RAW_PACKET,
+      .sq_sig_all = 1,
+  };
+  return ibv_create_qp(c->pd, &init);
+}
+
+static void raw_to_rts(struct ibv_qp* qp) {
+  struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == EINVAL);
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PORT) == 0);
+  attr.qp_state = IBV_QPS_RTR;
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+  attr.qp_state = IBV_QPS_RTS;
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+}
+
+static void check_unprivileged(void) {
+  const pid_t child = fork();
+  CHECK(child >= 0);
+  if (child == 0) {
+    if (geteuid() == 0) CHECK(setgid(kNobody) == 0 && setuid(kNobody) == 0);
+    const struct card c = open_card();
+    CHECK_NULL(EPERM, create_raw(&c));
+    exit(0);
+  }
+  int status = 0;
+  CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+/* False: the machine forbids it. */
+static int enter_network(void) {
+  if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) return 0;
+  struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+  const int fd = socket(AF_INET, SOCK_DGRAM, 0);
+  CHECK(fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &request) == 0);
+  close(fd);
+  return 1;
+}
+
+/* A rule with one specification behind it. */
+struct eth_flow {
+  struct ibv_flow_attr attr;
+  struct ibv_flow_spec_eth eth;
+};
+
+static struct eth_flow flow_to(const uint8_t mac[6]) {
+  struct eth_flow f = {
+      .attr = {.size = sizeof f, .num_of_specs = 1, .port = 1},
+      .eth = {.type = IBV_FLOW_SPEC_ETH, .size = sizeof f.eth},
+  };
+  memcpy(f.eth.val.dst_mac, mac, 6);
+  memset(f.eth.mask.dst_mac, 0xff, 6);
+  f.eth.val.ether_type = htobe16(kType);
+  f.eth.mask.ether_type = 0xffff;
+  return f;
+}
+
+static void check_refused_flows(const struct card* c, struct ibv_qp* raw) {
+  struct ibv_qp* rc = create_rc_qp(c->pd, c->cq);
+  struct eth_flow f = flow_to(kTo);
+  CHECK_NULL(EINVAL, ibv_create_flow(rc, &f.attr));
+  CHECK(ibv_destroy_qp(rc) == 0);
+  f.attr.port = 2;
+  CHECK_NULL(EINVAL, ibv_create_flow(raw, &f.attr));
+  f = flow_to(kTo);
+  f.attr.flags = IBV_FLOW_ATTR_FLAGS_EGRESS;
+  CHECK_NULL(EOPNOTSUPP, ibv_create_flow(raw, &f.attr));
+  f = flow_to(kTo);
+  f.eth.size -= 4;
+  CHECK_NULL(EINVAL, ibv_create_flow(raw, &f.attr));
+  f = flow_to(kTo);
+  f.eth.type = IBV_FLOW_SPEC_GRE;
+  CHECK_NULL(EOPNOTSUPP, ibv_create_flow(raw, &f.attr));
+  f.eth.type = IBV_FLOW_SPEC_ETH | IBV_FLOW_SPEC_INNER;
+  CHECK_NULL(EOPNOTSUPP, ibv_create_flow(raw, &f.attr));
+  f = flow_to(kTo);
+  f.attr.type = IBV_FLOW_ATTR_SNIFFER;
+  CHECK_NULL(EINVAL, ibv_create_flow(raw, &f.attr));
+}
+
+static void write_frame(const struct card* c, const uint8_t to[6], uint8_t filling) {
+  memcpy(c->memory, to, 6);
+  memcpy(c->memory + 6, kFrom, 6);
+  const uint16_t type = htobe16(kType);
+  memcpy(c->memory + 12, &type, 2);
+  memset(c->memory + 14, filling, kMtuFrame - 14);
+}
+
+static enum ibv_wc_status send_frame(const struct card* c, struct ibv_qp* qp, uint32_t length) {
+  struct ibv_sge sge = {(uintptr_t)c->memory, length, c->mr->lkey};
+  return send_and_wait(
+      c->cq, qp,
+      (struct ibv_send_wr){.wr_id = 7, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1});
+}
+
+static void post_raw_receive(const struct card* c, struct ibv_qp* qp, uint64_t id) {
+  struct ibv_sge sge = {(uintptr_t)c->memory + kReceives, kRoom - kReceives, c->mr->lkey};
+  struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
+  struct ibv_recv_wr* bad = NULL;
+  CHECK(ibv_post_recv(qp, &wr, &bad) == 0);
+}
+
+static void expect_frame(const struct card* c, struct ibv_qp* qp, uint64_t id, uint32_t length) {
+  const struct ibv_wc wc = next_completion(c->cq);
+  CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.wr_id == id);
+  CHECK(wc.qp_num == qp->qp_num && wc.byte_len == length && (wc.wc_flags & IBV_WC_GRH) == 0);
+  CHECK(memcmp(c->memory, c->memory + kReceives, length) == 0);
+}
+
+static void check_traffic(const struct card* c, struct ibv_qp* from, struct ibv_qp* to) {
+  struct eth_flow f = flow_to(kTo);
+  struct ibv_flow* flow = ibv_create_flow(to, &f.attr);
+  CHECK(flow != NULL);
+  CHECK(ibv_destroy_qp(to) == EBUSY);
+  for (uint64_t id = 0; id < 4; ++id) {
+    post_raw_receive(c, from, 100 + id); /* has no rule: nothing comes here */
+    post_raw_receive(c, to, id);
+  }
+  for (uint8_t i = 0; i < 3; ++i) {
+    const uint32_t length = i == 2 ? kMtuFrame : kFrame;
+    write_frame(c, kElsewhere, i);
+    CHECK(send_frame(c, from, kFrame) == IBV_WC_SUCCESS);
+    write_frame(c, kTo, i);
+    CHECK(send_frame(c, from, length) == IBV_WC_SUCCESS);
+    expect_frame(c, to, i, length);
+  }
+  CHECK(ibv_destroy_flow(flow) == 0);
+  /* What comes after that is nobody's: the next frame that arrives is one for the next rule. */
+  CHECK(send_frame(c, from, kFrame) == IBV_WC_SUCCESS);
+  struct ibv_flow_attr all = {.type = IBV_FLOW_ATTR_ALL_DEFAULT, .size = sizeof all, .port = 1};
+  flow = ibv_create_flow(to, &all);
+  CHECK(flow != NULL);
+  write_frame(c, kElsewhere, 9);
+  CHECK(send_frame(c, from, kFrame) == IBV_WC_SUCCESS);
+  expect_frame(c, to, 3, kFrame);
+  CHECK(ibv_destroy_flow(flow) == 0);
+}
+
+/* A program that sleeps is woken by a frame. */
+static void check_event(const struct card* c, struct ibv_qp* from, struct ibv_qp* to) {
+  struct eth_flow f = flow_to(kTo);
+  struct ibv_flow* flow = ibv_create_flow(to, &f.attr);
+  CHECK(flow != NULL);
+  post_raw_receive(c, to, 1);
+  write_frame(c, kTo, 3);
+  CHECK(send_frame(c, from, kFrame) == IBV_WC_SUCCESS);
+  struct ibv_wc wc;
+  CHECK(ibv_req_notify_cq(c->cq, 0) == 0);
+  if (ibv_poll_cq(c->cq, 1, &wc) == 0) {
+    struct ibv_cq* cq = NULL;
+    void* user = NULL;
+    CHECK(ibv_get_cq_event(c->channel, &cq, &user) == 0 && cq == c->cq);
+    ibv_ack_cq_events(cq, 1);
+    CHECK(ibv_poll_cq(c->cq, 1, &wc) == 1);
+  }
+  CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == kFrame);
+  CHECK(ibv_destroy_flow(flow) == 0);
+}
+
+static void check_lengths(const struct card* c, struct ibv_qp* qp) {
+  CHECK(send_frame(c, qp, 13) == IBV_WC_LOC_LEN_ERR);
+  struct ibv_qp_attr attr;
+  struct ibv_qp_init_attr init;
+  CHECK(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init) == 0);
+  CHECK(attr.qp_state == IBV_QPS_SQE && init.qp_type == IBV_QPT_RAW_PACKET);
+  attr.qp_state = IBV_QPS_RTS;
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE) == 0);
+  CHECK(send_frame(c, qp, kMtuFrame + 1) == IBV_WC_LOC_LEN_ERR);
+}
+
+/* ibv_wr_send() has no other meaning than ibv_post_send(). */
+static void check_new_post(const struct card* c) {
+  struct ibv_qp_init_attr_ex init = {
+      .send_cq = c->cq,
+      .recv_cq = c->cq,
+      .cap = {.max_send_wr = 8, .max_recv_wr = 8, .max_send_sge = 1, .max_recv_sge = 1},
+      .qp_type = IBV_QPT_RAW_PACKET,
+      .sq_sig_all = 1,
+      .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+      .pd = c->pd,
+      .send_ops_flags = IBV_QP_EX_WITH_SEND_WITH_IMM,
+  };
+  CHECK_NULL(EOPNOTSUPP, ibv_create_qp_ex(c->context, &init));
+  init.send_ops_flags = IBV_QP_EX_WITH_SEND;
+  struct ibv_qp* qp = ibv_create_qp_ex(c->context, &init);
+  CHECK(qp != NULL);
+  raw_to_rts(qp);
+  struct eth_flow f = flow_to(kTo);
+  struct ibv_flow* flow = ibv_create_flow(qp, &f.attr);
+  CHECK(flow != NULL);
+  post_raw_receive(c, qp, 1);
+  write_frame(c, kTo, 5);
+  struct ibv_qp_ex* ex = ibv_qp_to_qp_ex(qp);
+  ibv_wr_start(ex);
+  ex->wr_id = 7;
+  ibv_wr_send(ex);
+  ibv_wr_set_sge(ex, c->mr->lkey, (uintptr_t)c->memory, kFrame);
+  CHECK(ibv_wr_complete(ex) == 0);
+  CHECK(next_completion(c->cq).opcode == IBV_WC_SEND);
+  expect_frame(c, qp, 1, kFrame);
+  CHECK(ibv_destroy_flow(flow) == 0);
+  CHECK(ibv_destroy_qp(qp) == 0);
+}
+
+int main(void) {
+  check_unprivileged();
+  if (!enter_network()) {
+    printf("no network namespace here: %s\n", strerror(errno));
+    return kSkipped;
+  }
+  const struct card c = open_card();
+  struct ibv_qp* a = create_raw(&c);
+  struct ibv_qp* b = create_raw(&c);
+  CHECK(a != NULL && b != NULL);
+  raw_to_rts(a);
+  raw_to_rts(b);
+  check_refused_flows(&c, b);
+  check_traffic(&c, a, b);
+  check_event(&c, a, b);
+  check_lengths(&c, a);
+  check_new_post(&c);
+  CHECK(ibv_destroy_qp(a) == 0);
+  /* Closing the device destroys what is left: a rule before the queue pair that it leads to. */
+  struct eth_flow f = flow_to(kTo);
+  CHECK(ibv_create_flow(b, &f.attr) != NULL);
+  CHECK(ibv_close_device(c.context) == 0);
+  return 0;
+}
