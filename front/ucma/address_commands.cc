@@ -36,6 +36,7 @@ Status bind_to(Ucma& ucma, Id& id, const SocketEndpoint& at) {
   id.v6 = at.v6;
   if (!at.any()) id.source = at.address;
   id.source_port = bound->port;
+  id.any_port = at.port == 0 && !id.datagrams;
   id.device = std::move(device);
   id.state = IdState::bound;
   return Ok{};

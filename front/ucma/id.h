@@ -49,6 +49,7 @@ struct Id {
   bool v6 = false;
   std::optional<IpAddress> source{};  // nullopt: every address
   std::uint16_t source_port = 0;
+  bool any_port = false;  // the program left the choice of it to us; streams alone
   std::optional<IpAddress> destination{};
   std::uint16_t destination_port = 0;
   std::optional<host::Device> device{};  // as it was when the address was looked up

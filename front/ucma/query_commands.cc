@@ -42,11 +42,12 @@ IbAddress ib_address(const std::optional<IpAddress>& address) {
   return out;
 }
 
-/// To the kernel a loopback address is all addresses (cma_any_addr()): an id that is only bound to
-/// one has no device yet. libfabric asks for "localhost" when it wants every device.
+/// To the kernel a loopback address is all addresses (cma_any_addr()), and an id that is only bound
+/// to one has no device yet. So libfabric binds to "localhost", and no port, when it wants every
+/// device. Who names a port gets more from us: the device of that address.
 bool device_is_known(const Id& id) {
   const bool only_bound = id.state == IdState::bound || id.state == IdState::listening;
-  return id.device && !(only_bound && id.source && is_loopback(*id.source));
+  return id.device && !(only_bound && id.any_port && is_loopback(*id.source));
 }
 
 template <typename Response>
