@@ -12,7 +12,10 @@
 
 #include "front/sysfs/attribute.h"
 #include "front/verbs/device.h"
+#include "front/verbs/identity.h"
 #include "host/kernel_view.h"
+#include "host/processes.h"
+#include "host/without_device.h"
 
 namespace verbena::front::sysfs {
 
@@ -56,6 +59,7 @@ bool within_ours(Parts parts) {
   return starts_with(parts, {"sys", "class", "infiniband"}) ||
          starts_with(parts, {"sys", "class", "infiniband_verbs"}) ||
          starts_with(parts, {"sys", "class", "misc", "rdma_cm"}) ||
+         starts_with(parts, {"sys", "module", "verbena"}) ||
          starts_with(parts, {"sys", "devices", "virtual", "infiniband"}) ||
          starts_with(parts, {"sys", "devices", "virtual", "infiniband_verbs"}) ||
          starts_with(parts, {"dev", "infiniband"});
@@ -212,6 +216,17 @@ Node find_cm_node(std::string_view asked, Parts parts) {
                });
 }
 
+Node find_module_node(std::string_view asked, Parts parts) {
+  static const std::vector<std::string> all{"interfaces", "processes", "version"};
+  return among(all, join(parts), std::string{asked},
+               [](const std::string& p) -> std::optional<std::string> {
+                 if (p == "interfaces") return host::without_device_as_json();
+                 if (p == "processes") return host::processes_as_json();
+                 if (p == "version") return std::string{kFirmwareVersion};
+                 return std::nullopt;
+               });
+}
+
 }  // namespace
 
 bool may_be_ours(const char* path) {
@@ -232,6 +247,7 @@ Node find(std::string_view asked, Follow follow) {
   const host::KernelView no_recursion;
   if (parts[0] == "dev") return find_character_device(path, parts.subspan(2));
   if (parts[1] == "class" && parts[2] == "misc") return find_cm_node(path, parts.subspan(4));
+  if (parts[1] == "module") return find_module_node(path, parts.subspan(3));
   const bool is_link = parts[1] == "class";
   const std::size_t top = is_link ? 3 : 4;
   return parts[top - 1] == "infiniband"

@@ -6,6 +6,9 @@
 //   /sys/class/infiniband_verbs/uverbsN   what libibverbs looks for first
 //   /dev/infiniband/{uverbsN,rdma_cm}     character devices
 //   /sys/class/misc/rdma_cm               the connection manager's
+//   /sys/module/verbena                   for `verbena stat` and `verbena devices`, as JSON: the
+//                                         processes that have a NIC, and the interfaces that have
+//                                         no device
 //
 // Devices of the kernel's beside ours keep theirs: folders show both.
 

@@ -4,16 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <sstream>
 
 #include "base/bytes.h"
 #include "host/gid_table.h"
-#include "host/kernel_view.h"
 #include "host/log.h"
 #include "host/netlink.h"
+#include "host/roce_interfaces.h"
 
 namespace verbena::host {
 
@@ -33,24 +32,6 @@ std::string default_route_interface() {
     if (fields >> interface >> destination && destination == "00000000") return interface;
   }
   return {};
-}
-
-/// Interfaces whose RoCE is spoken by hardware or by the kernel's rxe.
-std::vector<std::string> interfaces_with_rdma() {
-  namespace fs = std::filesystem;
-  const KernelView without_ours;
-  std::vector<std::string> out;
-  std::error_code none;
-  for (const auto& device : fs::directory_iterator{"/sys/class/infiniband", none}) {
-    for (const auto& port : fs::directory_iterator{device.path() / "ports", none}) {
-      for (const auto& entry : fs::directory_iterator{port.path() / "gid_attrs/ndevs", none}) {
-        std::ifstream file{entry.path()};
-        std::string interface;
-        if (file >> interface) out.push_back(interface);
-      }
-    }
-  }
-  return out;
 }
 
 std::uint64_t guid_of(unsigned interface_index, const std::optional<Link::Mac>& mac) {
@@ -122,10 +103,10 @@ std::uint16_t Device::active_mtu() const {
 }
 
 std::vector<Device> devices_of(const Links& links) {
-  const auto taken = interfaces_with_rdma();
+  const auto taken = roce_interfaces();
   std::vector<Device> out;
   for (const auto& [index, link] : links.all()) {
-    const bool ours = std::find(taken.begin(), taken.end(), link.name) == taken.end();
+    const bool ours = find_interface(taken, link.name) == nullptr;
     if (!link.name.empty() && ours) out.push_back(device_of(index, link));
   }
   return out;

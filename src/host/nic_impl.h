@@ -375,6 +375,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     rnic.receive(d, now_);
   }
   void no_more() override { rnic.settle(); }
+  [[nodiscard]] std::string account() override;
   void undelivered(const wire::Undelivered& u) override {
     const packet::Datagram back{.source = u.destination, .destination = u.source, .bytes = u.bytes};
     if (const auto mad = mad_of(back)) manager.undelivered(*mad, u.code, now_);

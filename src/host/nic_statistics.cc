@@ -17,10 +17,18 @@ Statistics Nic::Impl::statistics() const {
   return outputs_.statistics(live, *wire_);
 }
 
+std::string Nic::Impl::account() {
+  Statistics s = statistics();
+  // There may be more than fit into a message.
+  s.unlisted += s.pairs.size();
+  s.pairs.clear();
+  return as_json(s);
+}
+
 Statistics::Port Nic::Impl::port_statistics(const Device& device) {
   const NoCancellation shield;
   const std::lock_guard lock{engine};
-  Statistics::Port port{device.name, outputs_.pairs().sum_of(device.name), {}};
+  Statistics::Port port{device.name, outputs_.pairs().sum_of(device.name), {}, 0};
   rnic.for_each_qp([&](const engine::QueuePair& pair) {
     if (host_of(pair).device == device.name) port.counters += pair.counters;
   });

@@ -9,12 +9,15 @@
 #include <iterator>
 #include <span>
 
+#include "host/json.h"
 #include "wire/capture.h"
 
 namespace verbena::host {
 namespace {
 
 using Value = Statistics::Value;
+
+constexpr std::string_view kPrefix = "vb_";  // of a device, before its interface's name
 
 constexpr std::size_t kMaxColumns = 6;  // queue pairs in the table for people
 
@@ -34,7 +37,8 @@ void add_link_downed(std::vector<Value>& to, const std::string& interface) {
 
 Statistics::Port& port_named(Statistics& s, const std::string& device) {
   const auto found = std::ranges::find(s.ports, device, &Statistics::Port::device);
-  return found != s.ports.end() ? *found : s.ports.emplace_back(Statistics::Port{device, {}, {}});
+  return found != s.ports.end() ? *found
+                                : s.ports.emplace_back(Statistics::Port{device, {}, {}, 0});
 }
 
 /// IBA 16.1.3.5: data is counted in words of four bytes, and among the errors of what was received
@@ -130,21 +134,6 @@ std::string line_of(std::string_view title, const std::vector<Value>& values) {
 
 // ---- JSON
 
-std::string quoted(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    const auto code = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out.append("\\").push_back(c);
-    } else if (code < 0x20 || code >= 0x7f) {
-      out += fmt::format("\\u{:04x}", code);
-    } else {
-      out.push_back(c);
-    }
-  }
-  return out + "\"";
-}
-
 std::string object_of(const std::vector<Value>& values) {
   std::string out;
   for (const auto& [name, value] : values) {
@@ -156,8 +145,9 @@ std::string object_of(const std::vector<Value>& values) {
 std::string object_of(const engine::Counters& counters) { return object_of(values_of(counters)); }
 
 std::string object_of(const Statistics::Port& port) {
-  return fmt::format(R"({{"device":{},"port":1,"counters":{},"hw_counters":{}}})",
-                     quoted(port.device), object_of(port.traffic), object_of(port.counters));
+  return fmt::format(R"({{"device":{},"port":1,"queue_pairs":{},"counters":{},"hw_counters":{}}})",
+                     quoted(port.device), port.queue_pairs, object_of(port.traffic),
+                     object_of(port.counters));
 }
 
 std::string object_of(const Statistics::Pair& pair) {
@@ -203,7 +193,10 @@ engine::Counters PairRecords::sum_of(const std::string& device) const {
 void PairRecords::fill(Statistics& s, const std::vector<Statistics::Pair>& live) const {
   for (const auto& [device, counters] : sums_) port_named(s, device).counters += counters;
   for (const Statistics::Pair& pair : live) {
-    if (!pair.device.empty()) port_named(s, pair.device).counters += pair.counters;
+    if (pair.device.empty()) continue;
+    Statistics::Port& port = port_named(s, pair.device);
+    port.counters += pair.counters;
+    ++port.queue_pairs;
   }
   s.pairs = gone_;
   s.pairs.insert(s.pairs.end(), live.begin(), live.end());
@@ -212,7 +205,7 @@ void PairRecords::fill(Statistics& s, const std::vector<Statistics::Pair>& live)
 }
 
 Statistics::Port idle_port(const std::string& device, const std::string& interface) {
-  return {device, {}, traffic_of({}, interface)};
+  return {device, {}, traffic_of({}, interface), 0};
 }
 
 void fill_from_wire(Statistics::Port& port, const std::string& interface,
@@ -228,7 +221,10 @@ void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
   for (const wire::PortTraffic& p : w.ports) {
     const std::string interface = interface_name(p.interface);
     if (interface.empty()) continue;  // it is gone
-    port_named(s, "vb_" + interface).traffic = traffic_of(p, interface);
+    port_named(s, fmt::format("{}{}", kPrefix, interface)).traffic = traffic_of(p, interface);
+  }
+  for (Statistics::Port& port : s.ports) {
+    if (port.traffic.empty()) port.traffic = traffic_of({}, port.device.substr(kPrefix.size()));
   }
   s.wire = {{"frames_sent", w.frames_sent},
             {"frames_received", w.frames_received},

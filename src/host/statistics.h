@@ -23,6 +23,7 @@ struct Statistics {
     std::string device;
     engine::Counters counters;  // of its queue pairs
     std::vector<Value> traffic;
+    std::uint64_t queue_pairs = 0;  // those that are there now
   };
   struct Pair {
     std::uint64_t number = 0;  // in the order of creation
@@ -38,7 +39,7 @@ struct Statistics {
   std::string program;
   std::vector<Port> ports;
   std::vector<Pair> pairs;     // in the order of their creation
-  std::uint64_t unlisted = 0;  // destroyed, and in the sums only
+  std::uint64_t unlisted = 0;  // in the sums only
   std::vector<Value> wire;
   std::vector<Value> faults;  // empty: there were none
 };

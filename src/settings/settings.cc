@@ -43,6 +43,12 @@ Status set_faults(Settings& s, std::string_view value) {
   return Ok{};
 }
 
+/// There is one so far, so that nothing has to be remembered.
+Status set_wire(Settings&, std::string_view value) {
+  if (value == "udp") return Ok{};
+  return Error{EINVAL, "\"" + std::string{value} + "\" is not a wire; there is: udp"};
+}
+
 Status set_file(std::string& file, std::string_view value) {
   if (value.empty()) return Error{EINVAL, "empty; name a file"};
   file = value;
@@ -63,6 +69,7 @@ constexpr std::array kVariables{
     Variable{"VERBENA_STATS", "--stats", "-|FILE",
              "counters at the end: - as a table to stderr, FILE as JSON",
              [](Settings& s, std::string_view v) { return set_file(s.stats, v); }},
+    Variable{"VERBENA_WIRE", "--wire", "udp", "how frames move", set_wire},
 };
 
 std::string list_of_variables() {

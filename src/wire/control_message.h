@@ -1,7 +1,7 @@
 #pragma once
 
 // What the processes of a registry say to each other over seqpacket sockets: a header, and
-// frames behind it where it hands some over. Both ends are on one machine: host byte order.
+// frames or text behind it. Both ends are on one machine: host byte order.
 
 #include <cstdint>
 #include <span>
@@ -17,6 +17,8 @@ enum class ControlKind : std::uint8_t {
   table_request = 2,
   table = 3,  // the memfd comes with it (SCM_RIGHTS)
   frames = 4,
+  account_request = 5,
+  account = 6,  // what the process tells of itself follows, as text
 };
 
 struct ControlHeader {

@@ -145,7 +145,11 @@ void Peers::handle(Connection& connection, const ControlHeader& header, std::siz
     case ControlKind::frames:
       events.train(train_of(header, memory_.first(bytes)));
       return;
+    case ControlKind::account_request:
+      send_account(connection.fd.get(), events.account());
+      return;
     case ControlKind::table:
+    case ControlKind::account:
       return;  // nobody asked
   }
 }
@@ -165,6 +169,15 @@ void Peers::send_table(int fd) const {
   c->cmsg_len = CMSG_LEN(sizeof table_fd_);
   std::memcpy(CMSG_DATA(c), &table_fd_, sizeof table_fd_);
   (void)::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void Peers::send_account(int fd, std::string text) {
+  ControlHeader header{.kind = ControlKind::account};
+  std::array<iovec, 2> pieces{iovec{&header, sizeof header}, iovec{text.data(), text.size()}};
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  (void)::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);  // who doesn't read gets none
 }
 
 void Peers::lost(int fd, PeerEvents& events) {

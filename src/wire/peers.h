@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <unordered_map>
 
 #include "wire/control_message.h"
@@ -18,6 +19,8 @@ namespace verbena::wire {
 class PeerEvents : public TrainSink {
  public:
   virtual void peer_died(std::uint32_t slot) = 0;
+  /// A process of the same user wants to know what this one is doing.
+  virtual std::string account() = 0;
 
  protected:
   ~PeerEvents() = default;
@@ -51,6 +54,7 @@ class Peers {
   void handle(Connection& connection, const ControlHeader& header, std::size_t bytes,
               PeerEvents& events);
   void send_table(int fd) const;
+  static void send_account(int fd, std::string text);
   void lost(int fd, PeerEvents& events);
   void drop(int fd);
 

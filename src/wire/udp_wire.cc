@@ -291,6 +291,7 @@ class UdpWire::Impl {
       sink_.no_more();
     }
     void peer_died(std::uint32_t slot) override { wire_.bury(slot); }
+    std::string account() override { return sink_.account(); }
 
    private:
     Impl& wire_;

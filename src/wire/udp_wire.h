@@ -24,7 +24,7 @@ namespace verbena::wire {
 
 class Capture;
 
-/// Gets each frame that is meant for this process, its ICRC checked.
+/// The owner of a wire: gets each frame that is meant for this process, its ICRC checked.
 class DatagramSink {
  public:
   virtual void datagram(const packet::Datagram& d) = 0;
@@ -32,6 +32,8 @@ class DatagramSink {
   virtual void no_more() {}
   /// A frame from management_port() reached nobody, as the network says. Not every network does.
   virtual void undelivered(const Undelivered&) {}
+  /// What this process tells another one of the same user of itself: see roll_call.h.
+  [[nodiscard]] virtual std::string account() { return {}; }
 
  protected:
   ~DatagramSink() = default;

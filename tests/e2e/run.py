@@ -48,6 +48,7 @@ import progress  # noqa: E402
 import pyverbs  # noqa: E402
 import robustness  # noqa: E402
 import selfcheck  # noqa: E402
+import tools  # noqa: E402
 from network import Network  # noqa: E402
 from programs import CaseFailed, CaseSkipped, Files, Host, is_real_root  # noqa: E402
 
@@ -220,7 +221,7 @@ def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
     modules = (cases, clients, connections, connection_lifetimes, ports, progress, pyverbs,
-               robustness, observing, counters, labs, documents, flood)
+               robustness, observing, counters, tools, labs, documents, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

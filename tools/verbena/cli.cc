@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "settings/fault_spec.h"
+#include "settings/settings.h"
 #include "tools/verbena/commands.h"
 
 namespace verbena::tool {
@@ -16,6 +17,7 @@ namespace {
 
 constexpr auto kExamples = R"(Examples:
   verbena devices
+  verbena stat --watch 1
   verbena lab list
   verbena run -- ibv_devinfo -v
   verbena run -- ibv_rc_pingpong -d vb_lo -g 0 &
@@ -35,9 +37,21 @@ on our device (the reason is printed); 127 no such program.)";
 
 constexpr auto kDevicesExamples = R"(Examples:
   verbena devices
-  verbena devices --json | jq -r '.[].name'
+  verbena devices --json | jq -r '.[].name // empty'
+
+Behind the devices come the interfaces that have none, and why (in JSON: name null, problem).
 
 Exit status: 0, or 1 when there is no device.)";
+
+constexpr auto kStatExamples = R"(Examples:
+  verbena stat
+  verbena stat --watch 1
+  verbena stat --json | jq '.[] | {pid, program, ports}'
+
+Shows your own processes in this network namespace. Bytes count IP and UDP headers. Errors are
+damaged and refused packets, and requests that failed; --json has each under the kernel's name.
+
+Exit status: 0, also when there is no such process.)";
 
 constexpr auto kNetnsExamples = R"(Examples:
   verbena netns                                   a shell on the left; it says how to go on
@@ -52,6 +66,13 @@ constexpr std::array kLogLevels{"off", "error", "warn", "info", "debug"};
 std::string check_faults(const std::string& spec) {
   const auto parsed = settings::parse_fault_spec(spec);
   return parsed ? "" : parsed.error().message;
+}
+
+std::string check_wire(const std::string& name) {
+  settings::Settings nobodys;
+  const auto wire = std::ranges::find(settings::variables(), "--wire", &settings::Variable::option);
+  const auto set = wire->set(nobodys, name);
+  return set ? "" : set.error().message;
 }
 
 /// Takes the command off the end of `verbena netns [--mtu N] [right] [--] COMMAND…`, so that none
@@ -107,6 +128,11 @@ int main_of_verbena(int argc, char** argv) {
                  "Print the counters of ports and queue pairs when PROGRAM exits, or write them "
                  "to FILE as JSON (VERBENA_STATS)")
       ->option_text("[=FILE]");
+  run_command
+      ->add_option("--wire", run_options.wire,
+                   "How frames move (VERBENA_WIRE). There is: udp, RoCEv2 over UDP sockets")
+      ->type_name("NAME")
+      ->check(CLI::Validator{check_wire, ""});
   run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
       ->required()
       ->type_name("[ARGUMENT…]");
@@ -117,6 +143,15 @@ int main_of_verbena(int argc, char** argv) {
       app.add_subcommand("devices", "Show the devices, their ports and addresses");
   devices_command->add_flag("--json", devices_options.json, "Print JSON");
   devices_command->footer(kDevicesExamples);
+
+  StatOptions stat_options;
+  CLI::App* const stat_command =
+      app.add_subcommand("stat", "Show what the processes that use the devices are doing");
+  stat_command->add_flag("--json", stat_options.json, "Print JSON");
+  stat_command->add_option("--watch", stat_options.watch, "Look again every SECONDS, until ended")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
+  stat_command->footer(kStatExamples);
 
   // Its words are the labs' own, --help too.
   CLI::App* const lab_command = app.add_subcommand(
@@ -150,6 +185,7 @@ int main_of_verbena(int argc, char** argv) {
   }
   if (netns_command->parsed()) return netns(netns_options);
   if (lab_command->parsed()) return lab(lab_command->remaining());
+  if (stat_command->parsed()) return stat(stat_options, argv);
   return run_command->parsed() ? run(run_options) : devices(devices_options, argv);
 }
 

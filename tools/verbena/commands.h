@@ -21,6 +21,7 @@ struct RunOptions {
   std::string pcap;
   std::string trace;
   std::string stats;  // "true": without a file
+  std::string wire;
   std::vector<std::string> command;
 };
 /// Returns only when the program could not be started.
@@ -31,6 +32,13 @@ struct DevicesOptions {
 };
 /// `argv` is this process's own: it is executed again, with the preload library.
 int devices(const DevicesOptions& options, char** argv);
+
+struct StatOptions {
+  bool json = false;
+  double watch = 0;  // seconds between two looks; 0: one look
+};
+/// `argv` as for devices().
+int stat(const StatOptions& options, char** argv);
 
 /// `words`: what follows `verbena lab`. Returns without running a lab only when it can't.
 int lab(const std::vector<std::string>& words);

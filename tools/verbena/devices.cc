@@ -15,13 +15,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "settings/settings.h"
 #include "tools/verbena/commands.h"
-#include "tools/verbena/preload.h"
+#include "tools/verbena/library_view.h"
 
 namespace verbena::tool {
 namespace {
@@ -42,6 +43,12 @@ struct Port {
   unsigned max_mtu = 0;
   std::string link;
   std::vector<Gid> gids;
+};
+
+/// An interface that has no device of ours.
+struct Interface {
+  std::string name;
+  std::string reason;
 };
 
 struct Device {
@@ -186,7 +193,21 @@ void print_table(std::span<const Device> devices) {
   }
 }
 
-void print_json(std::span<const Device> devices) {
+std::vector<Interface> read_interfaces() {
+  std::vector<Interface> found;
+  for (const auto& entry : read_library_file("interfaces")) {
+    found.push_back({entry.at("interface"), entry.at("reason")});
+  }
+  return found;
+}
+
+void print_interfaces(std::span<const Interface> interfaces) {
+  if (interfaces.empty()) return;
+  fmt::print("\n{:<16} WHY THERE IS NO DEVICE OF IT\n", "INTERFACE");
+  for (const Interface& i : interfaces) fmt::print("{:<16} {}\n", i.name, i.reason);
+}
+
+void print_json(std::span<const Device> devices, std::span<const Interface> interfaces) {
   auto list = nlohmann::json::array();
   for (const Device& device : devices) {
     auto ports = nlohmann::json::array();
@@ -210,6 +231,13 @@ void print_json(std::span<const Device> devices) {
     if (!device.problem.empty()) entry["problem"] = device.problem;
     list.push_back(std::move(entry));
   }
+  for (const Interface& i : interfaces) {
+    list.push_back({{"name", nullptr},
+                    {"verbena", false},
+                    {"ports", nlohmann::json::array()},
+                    {"interface", i.name},
+                    {"problem", i.reason}});
+  }
   fmt::print("{}\n", list.dump(2));
 }
 
@@ -218,38 +246,44 @@ int fail(int status, std::string_view message) {
   return status;
 }
 
+/// Ours first, each kind in the order of the list.
+std::vector<Device> read_devices() {
+  int count = 0;
+  const std::unique_ptr<ibv_device*, decltype(&ibv_free_device_list)> list{
+      ibv_get_device_list(&count), &ibv_free_device_list};
+  if (!list) throw std::runtime_error{fmt::format("ibv_get_device_list: {}", std::strerror(errno))};
+  std::vector<Device> found;
+  for (ibv_device* handle : std::span{list.get(), static_cast<std::size_t>(count)}) {
+    found.push_back(read_device(handle));
+  }
+  std::ranges::stable_partition(found, &Device::ours);
+  return found;
+}
+
+int show(const DevicesOptions& options) {
+  const auto found = read_devices();
+  const auto interfaces = read_interfaces();
+  if (options.json) {
+    print_json(found, interfaces);
+  } else {
+    if (!found.empty()) print_table(found);
+    print_interfaces(interfaces);
+  }
+  if (!found.empty()) return 0;
+  return fail(kExitFailure, "no device: no network interface is up and has an address");
+}
+
 }  // namespace
 
 int devices(const DevicesOptions& options, char** argv) {
   const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return fail(kExitUsage, problems.front());
-  const PreloadLibrary library = find_preload_library();
-  if (!library.problem.empty()) return fail(kExitFailure, library.problem);
-  if (!is_preloaded(library.path)) {
-    set_preload_environment(library.path);
-    execv("/proc/self/exe", argv);
-    return fail(kExitFailure, fmt::format("/proc/self/exe: {}", std::strerror(errno)));
+  try {
+    enter_library_view(argv);
+    return show(options);
+  } catch (const std::exception& error) {
+    return fail(kExitFailure, error.what());
   }
-
-  int count = 0;
-  const std::unique_ptr<ibv_device*, decltype(&ibv_free_device_list)> list{
-      ibv_get_device_list(&count), &ibv_free_device_list};
-  if (!list) {
-    return fail(kExitFailure, fmt::format("ibv_get_device_list: {}", std::strerror(errno)));
-  }
-  std::vector<Device> found;
-  for (ibv_device* handle : std::span{list.get(), static_cast<std::size_t>(count)}) {
-    found.push_back(read_device(handle));
-  }
-  if (options.json) {
-    print_json(found);
-  } else if (!found.empty()) {
-    print_table(found);
-  }
-  if (found.empty()) {
-    return fail(kExitFailure, "no device: no network interface is up and has an address");
-  }
-  return 0;
 }
 
 }  // namespace verbena::tool

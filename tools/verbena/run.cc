@@ -54,6 +54,7 @@ int run(const RunOptions& options) {
   set_variable("VERBENA_TRACE", options.trace);
   set_variable("VERBENA_STATS",
                options.stats == "true" ? std::string{settings::kStderr} : options.stats);
+  set_variable("VERBENA_WIRE", options.wire);
   const auto [settings, problems] = settings::read_environment(environ);
   if (!problems.empty()) return fail(kExitUsage, problems.front());
 

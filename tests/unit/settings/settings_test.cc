@@ -32,6 +32,9 @@ TEST(Settings, ListTheValidValuesForAMalformedOne) {
   EXPECT_THAT(problem_with("VERBENA_FAULTS", "drop=7"),
               AllOf(HasSubstr("VERBENA_FAULTS"), HasSubstr("\"drop=7\"")));
   EXPECT_EQ(problem_with("VERBENA_LOG", "warn"), "");
+  EXPECT_THAT(problem_with("VERBENA_WIRE", "shm"),
+              AllOf(HasSubstr("VERBENA_WIRE"), HasSubstr("\"shm\""), HasSubstr("there is: udp")));
+  EXPECT_EQ(problem_with("VERBENA_WIRE", "udp"), "");
 }
 
 TEST(Settings, OnlyOursAreReadFromAnEnvironment) {

@@ -1,0 +1,11 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace verbena::host {
+
+/// A JSON string, in ASCII.
+[[nodiscard]] std::string quoted(std::string_view text);
+
+}  // namespace verbena::host

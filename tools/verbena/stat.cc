@@ -1,0 +1,122 @@
+// `verbena stat`: what the processes that use our devices are doing.
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "settings/settings.h"
+#include "tools/verbena/commands.h"
+#include "tools/verbena/library_view.h"
+
+namespace verbena::tool {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kRow = "{:>8} {:<16} {:<12} {:>5} {:>12} {:>14} {:>12} {:>14} {:>10} {:>7}\n";
+constexpr auto kClear = "\033[H\033[J";  // of a terminal
+
+/// One process: its own words, under the number that we know it by.
+json process_of(const json& found) {
+  if (!found.at("answers")) return found;
+  json process = found.at("statistics");
+  process["pid"] = found.at("pid");
+  process["answers"] = true;
+  // Its queue pairs one by one are for --stats.
+  process.erase("qps");
+  process.erase("qps_unlisted");
+  return process;
+}
+
+json processes() {
+  auto all = json::array();
+  for (const json& found : read_library_file("processes")) all.push_back(process_of(found));
+  return all;
+}
+
+std::string pid_text(const json& process) {
+  const auto pid = process.at("pid").get<int>();
+  return pid == 0 ? "?" : std::to_string(pid);
+}
+
+/// What went wrong, as far as a number can say: --json and --stats have each by its name.
+std::uint64_t errors_of(const json& counters, const json& hardware) {
+  return counters.value("port_rcv_errors", std::uint64_t{0}) +
+         counters.value("port_xmit_discards", std::uint64_t{0}) +
+         hardware.at("send_err").get<std::uint64_t>() +
+         hardware.at("cq_overruns").get<std::uint64_t>();
+}
+
+void print_port(const json& process, const json& port) {
+  const json& counters = port.at("counters");
+  const json& hardware = port.at("hw_counters");
+  const auto count = [&](const char* name) { return counters.value(name, std::uint64_t{0}); };
+  fmt::print(kRow, pid_text(process), process.at("program").get<std::string>(),
+             port.at("device").get<std::string>(), port.at("queue_pairs").get<std::uint64_t>(),
+             count("port_xmit_packets"), 4 * count("port_xmit_data"), count("port_rcv_packets"),
+             4 * count("port_rcv_data"), hardware.at("retransmitted_pkts").get<std::uint64_t>(),
+             errors_of(counters, hardware));
+}
+
+void print_process(const json& process) {
+  if (!process.at("answers")) {
+    fmt::print("{:>8} {:<16} {}\n", pid_text(process), process.at("program").get<std::string>(),
+               process.at("stopped") ? "stopped: it can't tell" : "too busy to tell");
+    return;
+  }
+  if (process.at("ports").empty()) {
+    fmt::print(kRow, pid_text(process), process.at("program").get<std::string>(), "-", 0, 0, 0, 0,
+               0, 0, 0);
+  }
+  for (const json& port : process.at("ports")) print_port(process, port);
+}
+
+void print_table(const json& all) {
+  fmt::print(kRow, "PID", "PROGRAM", "DEVICE", "QPS", "SENT", "SENT BYTES", "RECEIVED",
+             "RECEIVED BYTES", "SENT AGAIN", "ERRORS");
+  for (const json& process : all) print_process(process);
+  if (all.empty()) fmt::print("no process of yours uses a device in this network namespace\n");
+}
+
+void show(const StatOptions& options) {
+  const json all = processes();
+  if (options.json) {
+    fmt::print("{}\n", options.watch > 0 ? all.dump() : all.dump(2));
+  } else {
+    if (options.watch > 0) fmt::print("{}", isatty(STDOUT_FILENO) != 0 ? kClear : "\n");
+    print_table(all);
+  }
+  if (std::fflush(stdout) != 0) throw std::runtime_error{"standard output can't be written to"};
+}
+
+int fail(int status, std::string_view message) {
+  fmt::print(stderr, "verbena stat: {}\n", message);
+  return status;
+}
+
+}  // namespace
+
+int stat(const StatOptions& options, char** argv) {
+  const auto problems = settings::read_environment(environ).problems;
+  if (!problems.empty()) return fail(kExitUsage, problems.front());
+  try {
+    enter_library_view(argv);
+    show(options);
+    while (options.watch > 0) {
+      std::this_thread::sleep_for(std::chrono::duration<double>{options.watch});
+      show(options);
+    }
+    return 0;
+  } catch (const std::exception& error) {
+    return fail(kExitFailure, error.what());
+  }
+}
+
+}  // namespace verbena::tool
