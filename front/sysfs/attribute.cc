@@ -8,6 +8,7 @@
 
 #include "front/sysfs/counters.h"
 #include "front/verbs/identity.h"
+#include "host/link_rate.h"
 
 namespace verbena::front::sysfs {
 
@@ -83,7 +84,7 @@ std::optional<Attribute> read_port_attribute(const host::Device& device, std::st
   if (path == "lid_mask_count" || path == "sm_sl") return "0";
   if (path == "state") return device.up ? "4: ACTIVE" : "1: DOWN";
   if (path == "phys_state") return device.up ? "5: LinkUp" : "3: Disabled";
-  if (path == "rate") return "10 Gb/sec (4X SDR)";
+  if (path == "rate") return host::link_rate(host::link_speed(device.interface)).text();
   if (path == "cap_mask") return "0x04010000";
   if (path == "pkeys/0") return "0xffff";
   if (const auto n = behind(path, "gids/")) {

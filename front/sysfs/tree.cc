@@ -218,8 +218,8 @@ Node find_cm_node(std::string_view asked, Parts parts) {
 
 Node find_module_node(std::string_view asked, Parts parts) {
   static const std::vector<std::string> all{"interfaces", "processes", "version"};
-  return among(all, join(parts), std::string{asked},
-               [](const std::string& p) -> std::optional<std::string> {
+  return among([] { return all; }, join(parts), std::string{asked},
+               [](const std::string& p) -> std::optional<Attribute> {
                  if (p == "interfaces") return host::without_device_as_json();
                  if (p == "processes") return host::processes_as_json();
                  if (p == "version") return std::string{kFirmwareVersion};

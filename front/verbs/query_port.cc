@@ -7,6 +7,7 @@
 #include "front/verbs/guarded.h"
 #include "front/verbs/qp_attributes.h"
 #include "front/verbs/query.h"
+#include "host/link_rate.h"
 
 namespace verbena::front {
 
@@ -14,8 +15,6 @@ namespace {
 
 ibv_port_attr attributes_of(const host::Device& device) {
   enum PhysicalState : std::uint8_t { kDisabled = 3, kLinkUp = 5 };
-  enum Width : std::uint8_t { k4x = 2 };
-  enum Speed : std::uint8_t { k2500MegabitPerLane = 1 };
 
   ibv_port_attr a{};
   a.state = device.up ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -26,8 +25,9 @@ ibv_port_attr attributes_of(const host::Device& device) {
   a.max_msg_sz = 1u << 31;
   a.pkey_tbl_len = 1;
   a.max_vl_num = 1;
-  a.active_width = k4x;  // 10 Gbit/s in all: what one core moves, give or take
-  a.active_speed = k2500MegabitPerLane;
+  const host::LinkRate rate = host::link_rate(host::link_speed(device.interface));
+  a.active_width = rate.width;
+  a.active_speed = rate.speed;
   a.phys_state = device.up ? kLinkUp : kDisabled;
   a.link_layer = IBV_LINK_LAYER_ETHERNET;
   a.flags = IBV_QPF_GRH_REQUIRED;

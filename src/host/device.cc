@@ -139,6 +139,10 @@ const Device* find(const std::vector<Device>& devices, const std::string& name) 
   return found != devices.end() ? &*found : nullptr;
 }
 
+bool is_empty(const std::vector<IpAddress>& gids) {
+  return std::ranges::all_of(gids, [](const IpAddress& gid) { return gid == IpAddress{}; });
+}
+
 /// nullptr: there is no such device.
 void compare(const Device* before, const Device* after, std::vector<PortChange>& out) {
   const std::string& name = before != nullptr ? before->name : after->name;
@@ -148,7 +152,9 @@ void compare(const Device* before, const Device* after, std::vector<PortChange>&
   static const std::vector<IpAddress> none;
   const auto& had = before != nullptr ? before->gids : none;
   const auto& has = after != nullptr ? after->gids : none;
-  if (had != has) out.push_back({name, PortEvent::gid_change});
+  if (had != has && !(is_empty(had) && is_empty(has))) {
+    out.push_back({name, PortEvent::gid_change});
+  }
   if (after == nullptr) out.push_back({name, PortEvent::device_fatal});
 }
 

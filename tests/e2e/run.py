@@ -39,6 +39,7 @@ import clients  # noqa: E402
 import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import counters  # noqa: E402
+import devinfo  # noqa: E402
 import documents  # noqa: E402
 import flood  # noqa: E402
 import labs  # noqa: E402
@@ -221,7 +222,7 @@ def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
     modules = (cases, clients, connections, connection_lifetimes, ports, progress, pyverbs,
-               robustness, observing, counters, tools, labs, documents, flood)
+               robustness, observing, counters, devinfo, tools, labs, documents, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
