@@ -134,7 +134,8 @@ PORT = {
     "phys_state": equals("LINK_UP (5)"),
 }
 CAPABILITIES = {"CURR_QP_STATE_MOD", "PORT_ACTIVE_EVENT", "RC_RNR_NAK_GEN", "SYS_IMAGE_GUID",
-                "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "XRC", "BAD_PKEY_CNTR", "BAD_QKEY_CNTR",
+                "MANAGED_FLOW_STEERING", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "XRC", "BAD_PKEY_CNTR",
+                "BAD_QKEY_CNTR",
                 "UD_AV_PORT_ENFORCE"}
 ODP = {"general_odp_caps": {"ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT"},
        "rc_odp_caps": {f"SUPPORT_{what}" for what in

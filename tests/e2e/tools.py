@@ -45,10 +45,10 @@ def wait_for_processes(host, end, pids, packets):
 
 
 @contextlib.contextmanager
-def busy_pair(host, network):
+def busy_pair(host, network, program="ibv_rc_pingpong", options=("-n", "100000000")):
     """A server and a client that exchange messages until they are ended."""
-    need_programs("ibv_rc_pingpong")
-    pair = start_pair(host, network, "ibv_rc_pingpong", ("-n", "100000000"), 4)
+    need_programs(program)
+    pair = start_pair(host, network, program, options, 4)
     try:
         yield pair
     except CaseFailed as failure:
@@ -106,15 +106,16 @@ class StatOfStopped(Case):
 
     def run(self, host, network):
         end = network.server
-        with busy_pair(host, network) as (server, client):
+        patient = ("-D", "60", "-u", "21")  # 8.6 s until it asks again
+        with busy_pair(host, network, "ib_write_bw", patient) as (server, client):
             wait_for_processes(host, end, [server.pid, client.pid], 10)
             os.kill(client.pid, signal.SIGSTOP)
             start = time.monotonic()
             seen = stat_json(host, end)
             took = time.monotonic() - start
             status, table = host.run(end.namespace, [host.verbena, "stat"], preload=False)
-            check_output(status, table, 0, (rf"^ *{client.pid} ibv_rc_pingpong +stopped",
-                                            rf"^ *{server.pid} ibv_rc_pingpong +vb_lo +1 "))
+            check_output(status, table, 0, (rf"^ *{client.pid} ib_write_bw +stopped",
+                                            rf"^ *{server.pid} ib_write_bw +vb_lo +1 "))
             os.kill(client.pid, signal.SIGCONT)
             expect(took < 3 * host.slow, f"it took {took:.1f} s")
             expect(seen[server.pid]["answers"], "the other one doesn't answer, either")
