@@ -170,14 +170,16 @@ std::size_t Nic::take(CompletionQueue& cq, std::span<engine::Completion> out) {
 std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   std::size_t n = take(cq, out);
   if (n == 0) {
+    // Whoever we wait for may be waiting for this core. Only then is looked again: a poll that
+    // found nothing must not be old news when it returns, for programs look elsewhere then.
+    if (cq.vain_polls.load(std::memory_order_relaxed) >= kPatience) sched_yield();
     impl_->progress_inline(cq.ring);
     n = take(cq, out);
   }
   if (n > 0) {
     cq.vain_polls.store(0, std::memory_order_relaxed);
-  } else if (cq.vain_polls.fetch_add(1, std::memory_order_relaxed) >= kPatience) {
-    // Whoever we wait for may be waiting for this core.
-    sched_yield();
+  } else {
+    cq.vain_polls.fetch_add(1, std::memory_order_relaxed);
   }
   return n;
 }

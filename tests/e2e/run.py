@@ -34,6 +34,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import breadth  # noqa: E402
 import cases  # noqa: E402
 import clients  # noqa: E402
 import connection_lifetimes  # noqa: E402
@@ -221,7 +222,7 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
-    modules = (cases, clients, connections, connection_lifetimes, ports, progress, pyverbs,
+    modules = (cases, breadth, clients, connections, connection_lifetimes, ports, progress, pyverbs,
                robustness, observing, counters, devinfo, tools, labs, documents, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
