@@ -14,7 +14,7 @@ packages_of() {
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
       ethtool util-linux tshark ;;
     # QEMU is used, too, where it is (the group "kernel" has it).
-    clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev gdb ;;
+    clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-14-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;
