@@ -87,12 +87,15 @@ def perftest_cases():
         "ib_send_bw -c UC -q 8 -n 200",
         "ib_send_bw -c UD -q 8 -n 500",
         "ib_send_bw -c UC -e -q 16 -n 100",
-        "ib_send_bw -c UC -b -q 4 -n 100",
+        "ib_send_bw -c UC -b -q 4 -m 1024 -n 100",
+        "ib_send_bw -c UD -b -m 2048 -n 100",
         "ib_send_bw -c UD -l 8 -I 900 -s 900 -n 160",
         "ib_write_bw -c UC -b -q 8 -n 100"), default_buffers=True, timeout=120)
-    yield Together(LO, "perftest/xrc", tuple(
-        f"ib_{verb}_{kind} -c XRC -n 50" for verb in ("send", "write", "read", "atomic")
-        for kind in ("bw", "lat")))
+    yield Together(LO, "perftest/xrc", (
+        "ib_send_bw -c XRC -b -q 4 -n 50",
+        "ib_send_bw -c XRC -e -n 50",
+        *(f"ib_{verb}_bw -c XRC -n 50" for verb in ("write", "read", "atomic")),
+        *(f"ib_{verb}_lat -c XRC -n 50" for verb in ("send", "write", "read", "atomic"))))
     yield Together(LO, "perftest/write", (
         "ib_write_bw -b -q 16 -l 4 -n 80",
         "ib_write_bw -I 256 -s 256 -Q 10 -n 100",
