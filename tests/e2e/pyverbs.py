@@ -4,6 +4,7 @@ vendor's own. docs/conformance.md has the table of those that are skipped, and w
 import collections
 import contextlib
 import dataclasses
+import fcntl
 import gzip
 import os
 import pathlib
@@ -127,21 +128,25 @@ def suite_argv(suite, device, address, gid_index, names):
 def huge_pages(wanted=8):
     """Whether there are some: root sets a few aside for the time being where there are none."""
     setting = pathlib.Path("/proc/sys/vm/nr_hugepages")
-    free = int(re.search(r"^HugePages_Free:\s*(\d+)|$", pathlib.Path("/proc/meminfo").read_text(),
-                         re.M).group(1) or 0)
-    if free > 0 or not is_real_root():
-        yield free > 0
+    if not is_real_root() or not setting.exists():
+        yield free_huge_pages() > 0
         return
-    before = setting.read_text()
-    try:
+    with setting.open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another run of these tests would take them away again
+        before = setting.read_text()
         try:
-            setting.write_text(str(int(before) + wanted))
-        except OSError:  # the machine's owner forbids it, even to root
-            pass
-        yield int(setting.read_text()) >= int(before) + wanted
-    finally:
-        if setting.read_text() != before:
-            setting.write_text(before)
+            if free_huge_pages() == 0:
+                with contextlib.suppress(OSError):  # the machine's owner may forbid it, even to root
+                    setting.write_text(str(int(before) + wanted))
+            yield free_huge_pages() > 0
+        finally:
+            if setting.read_text() != before:
+                setting.write_text(before)
+
+
+def free_huge_pages():
+    found = re.search(r"^HugePages_Free:\s*(\d+)", pathlib.Path("/proc/meminfo").read_text(), re.M)
+    return int(found.group(1)) if found else 0
 
 
 def makes_namespaces(host, network):
