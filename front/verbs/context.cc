@@ -28,6 +28,7 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/qp.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
 namespace verbena::front {
@@ -45,6 +46,8 @@ std::vector<Object*> snapshot(const std::unordered_set<Object*>& objects) {
 void destroy_everything(Context& context) {
   for (Flow* flow : snapshot(context.objects.flows)) static_cast<void>(destroy(flow));
   for (Qp* qp : snapshot(context.objects.qps)) static_cast<void>(destroy(qp, Unacked::ignored));
+  for (WqTable* t : snapshot(context.objects.wq_tables)) static_cast<void>(destroy(t));
+  for (Wq* wq : snapshot(context.objects.wqs)) static_cast<void>(destroy(wq));
   for (Srq* s : snapshot(context.objects.srqs)) static_cast<void>(destroy(s, Unacked::ignored));
   for (Cq* cq : snapshot(context.objects.cqs)) static_cast<void>(destroy(cq, Unacked::ignored));
   for (CompChannel* c : snapshot(context.objects.channels)) static_cast<void>(destroy(c));

@@ -30,11 +30,16 @@ struct CompChannel;
 struct Cq;
 struct Qp;
 struct Flow;
+struct Wq;
+struct WqTable;
 
 /// What a program made and hasn't destroyed; closing the device does it. Under lock_lists().
 struct Objects {
   std::unordered_set<Flow*> flows;
   std::unordered_set<Qp*> qps;
+  std::unordered_set<WqTable*> wq_tables;
+  int last_wq_table = 0;  // its number
+  std::unordered_set<Wq*> wqs;
   std::unordered_set<Srq*> srqs;
   std::unordered_set<Cq*> cqs;
   std::unordered_set<CompChannel*> channels;

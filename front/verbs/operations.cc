@@ -17,6 +17,7 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/query.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 #include "host/log.h"
 
@@ -87,6 +88,11 @@ void set_operations(verbs_context& context) {
   context.create_qp_ex = create_qp_ex;
   context.ibv_create_flow = create_flow;
   context.ibv_destroy_flow = destroy_flow;
+  context.create_wq = create_wq;
+  context.modify_wq = modify_wq;
+  context.destroy_wq = destroy_wq;
+  context.create_rwq_ind_table = create_wq_table;
+  context.destroy_rwq_ind_table = destroy_wq_table;
   context.create_srq_ex = create_srq_ex;
   context.get_srq_num = get_srq_num;
   context.open_xrcd = open_xrcd;

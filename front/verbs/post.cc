@@ -12,6 +12,7 @@
 #include "front/verbs/qp.h"
 #include "front/verbs/room.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 #include "host/log.h"
 
 namespace verbena::front {
@@ -247,6 +248,12 @@ int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcep
   const Srq& srq = srq_of(ibsrq);
   if (!is_live(srq.nic)) return refuse_inherited(wr, bad_wr);
   return receive_list(*srq.nic, *srq.queue, "ibv_post_srq_recv", "srq", srq.handle, wr, bad_wr);
+}
+
+int post_wq_recv(ibv_wq* ibwq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
+  const Wq& wq = wq_of(ibwq);
+  if (!is_live(wq.nic)) return refuse_inherited(wr, bad_wr);
+  return receive_list(*wq.nic, *wq.queues, "ibv_post_wq_recv", "wq", wq.wq_num, wr, bad_wr);
 }
 
 }  // namespace verbena::front

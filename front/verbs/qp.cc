@@ -17,6 +17,7 @@
 #include "front/verbs/pd.h"
 #include "front/verbs/qp_attributes.h"
 #include "front/verbs/srq.h"
+#include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
 
 namespace verbena::front {
@@ -73,7 +74,8 @@ struct Parts {
   bool receives;
 };
 
-Parts parts_of(engine::QpType type) {
+Parts parts_of(engine::QpType type, bool spreads) {
+  if (spreads) return {.sends = false, .receives = false};
   return {.sends = type != engine::QpType::xrc_receive,
           .receives = type != engine::QpType::xrc_send && type != engine::QpType::xrc_receive};
 }
@@ -85,11 +87,12 @@ std::uint64_t operations_of(const ibv_qp_init_attr_ex& attr) {
 
 Status check_mask(const ibv_qp_init_attr_ex& attr) {
   constexpr std::uint32_t kKnown = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+                                   IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
+                                   IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH;
   if (const std::uint32_t bits = attr.comp_mask & ~kKnown; bits != 0) {
     return Error{EOPNOTSUPP,
-                 fmt::format("comp_mask {:#x}: {:#x} is not supported; PD, XRCD, CREATE_FLAGS and "
-                             "SEND_OPS_FLAGS are",
+                 fmt::format("comp_mask {:#x}: {:#x} is not supported; PD, XRCD, CREATE_FLAGS, "
+                             "SEND_OPS_FLAGS, IND_TABLE and RX_HASH are",
                              attr.comp_mask, bits)};
   }
   const std::uint64_t operations = send_operations(attr.qp_type);
@@ -159,8 +162,13 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
                                          "XRC and RAW_PACKET are",
                                          name_of(attr.qp_type), int{attr.qp_type})};
   }
-  const Parts parts = parts_of(*type);
   if (const Status s = check_mask(attr); !s) return s.error();
+  auto spread = spread_of(context, attr);
+  if (!spread) return spread.error();
+  const bool spreads = spread->has_value();
+  // It has neither queue, whatever is asked for.
+  if (spreads) attr.cap = {};
+  const Parts parts = parts_of(*type, spreads);
   if (const Status s = check_queues(context, attr, parts); !s) return s.error();
   if (const Status s = check_limits(attr.cap); !s) return s.error();
   const bool xrc_receive = *type == engine::QpType::xrc_receive;
@@ -199,7 +207,7 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   const host::EventSource events{context_of(context).events.get(), qp.get()};
   const Result<host::QueuePair*> queues =
       *type == engine::QpType::raw_packet
-          ? nic->create_raw_qp(init, context_of(context).now(), events)
+          ? nic->create_raw_qp(init, context_of(context).now(), events, std::move(*spread))
           : nic->create_qp(init, events);
   if (!queues) return queues.error();
   const engine::QueuePair& pair = *(*queues)->pair;
@@ -230,6 +238,10 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   const auto lock = lock_lists();
   if (send_cq != nullptr) ++send_cq->users;
   if (receive_cq != nullptr) ++receive_cq->users;
+  if (spreads) {
+    qp->table = &table_of(attr.rwq_ind_tbl);
+    ++qp->table->users;
+  }
   return &qp.release()->qp_base;
 }
 
@@ -298,6 +310,7 @@ Status destroy(Qp* qp, Unacked unacked) {
     const auto lock = lock_lists();
     if (classic.send_cq != nullptr) --cq_of(classic.send_cq).users;
     if (classic.recv_cq != nullptr) --cq_of(classic.recv_cq).users;
+    if (qp->table != nullptr) --qp->table->users;
     context_of(classic.context).objects.qps.erase(qp);
   }
   pthread_cond_destroy(&classic.cond);

@@ -11,12 +11,15 @@
 
 namespace verbena::front {
 
+struct WqTable;
+
 /// Every queue pair has the extended form, which begins with the classic one, `qp_base`.
 struct Qp : ibv_qp_ex {
   host::Nic* nic = nullptr;
   host::QueuePair* queues = nullptr;
   ibv_qp_cap cap{};
   bool signal_all = false;
+  WqTable* table = nullptr;          // that it spreads its frames over
   std::unique_ptr<SendBatch> batch;  // of one that was made with send_ops_flags
 };
 

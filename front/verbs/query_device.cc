@@ -11,6 +11,7 @@
 #include "front/verbs/guarded.h"
 #include "front/verbs/identity.h"
 #include "front/verbs/query.h"
+#include "front/verbs/wq.h"
 #include "host/clock.h"
 #include "host/nic.h"
 
@@ -95,6 +96,12 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   all.hca_core_clock = 1'000'000;                                       // kHz: nanoseconds
   all.cq_mod_caps = {.max_cq_count = 0xffff, .max_cq_period = 0xffff};  // the period in µs
   all.max_dm_size = kMaxDeviceMemory;
+  all.max_wq_type_rq = engine::Limits::kMaxQueuePairs;
+  all.rss_caps = {.supported_qpts = 1u << IBV_QPT_RAW_PACKET,
+                  .max_rwq_indirection_tables = WqLimits::kMaxTables,
+                  .max_rwq_indirection_table_size = WqLimits::kMaxTableSize,
+                  .rx_hash_fields_mask = packet::ReceiveHash::kAll,
+                  .rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ};
   all.phys_port_cnt_ex = 1;
   std::memset(attr, 0, length);
   std::memcpy(attr, &all, std::min(length, sizeof all));

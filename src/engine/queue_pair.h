@@ -37,6 +37,7 @@ struct QpInit {
   PdId pd{};  // not of XRC_RECV: the shared receive queue that a request names has it
   CompletionQueue* send_cq = nullptr;     // not of XRC_RECV
   CompletionQueue* receive_cq = nullptr;  // not of XRC
+  // Raw packets do without one where they have no queue that needs it.
   std::uint32_t max_send = 0;
   std::uint32_t max_receive = 0;
   std::uint32_t max_send_sge = 0;

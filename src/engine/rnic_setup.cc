@@ -280,8 +280,10 @@ namespace {
 
 /// Which queues a type has.
 Status check_queues(const QpInit& init) {
-  const bool sends = init.type != QpType::xrc_receive;
-  const bool receives = init.type != QpType::xrc_send && init.type != QpType::xrc_receive;
+  const bool raw = init.type == QpType::raw_packet;
+  const bool sends = init.type != QpType::xrc_receive && !(raw && init.max_send == 0);
+  const bool receives = init.type != QpType::xrc_send && init.type != QpType::xrc_receive &&
+                        !(raw && init.max_receive == 0 && init.srq == nullptr);
   if (sends && init.send_cq == nullptr) {
     return Error{EINVAL, "a queue pair that sends needs a send completion queue"};
   }

@@ -22,6 +22,7 @@
 #include "host/event_channel.h"
 #include "host/flow_rules.h"
 #include "host/queue_pair.h"
+#include "host/spread.h"
 #include "host/statistics.h"
 #include "wire/port_binding.h"
 
@@ -128,9 +129,11 @@ class Nic {
   /// EBUSY while queue pairs use it. Returns how many of its events the program took.
   [[nodiscard]] Result<unsigned> destroy_srq(SharedReceiveQueue* srq);
   [[nodiscard]] Result<QueuePair*> create_qp(engine::QpInit init, EventSource events = {});
-  /// One of raw packets, which are the device's interface's. EPERM without CAP_NET_RAW.
+  /// One of raw packets, which are the device's interface's. EPERM without CAP_NET_RAW. What a
+  /// `spread` names outlives it.
   [[nodiscard]] Result<QueuePair*> create_raw_qp(engine::QpInit init, const Device& device,
-                                                 EventSource events);
+                                                 EventSource events,
+                                                 std::optional<Spread> spread = {});
   /// From now on a raw packet queue pair gets the frames that the rule names. EPERM.
   [[nodiscard]] Result<FlowRules::Id> create_flow(QueuePair& qp, FlowRule rule);
   Status destroy_flow(QueuePair& qp, FlowRules::Id flow);

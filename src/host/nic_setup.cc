@@ -201,15 +201,15 @@ Result<QueuePair*> Nic::create_qp(engine::QpInit init, EventSource events) {
   return qp.release();
 }
 
-Result<QueuePair*> Nic::create_raw_qp(engine::QpInit init, const Device& device,
-                                      EventSource events) {
+Result<QueuePair*> Nic::create_raw_qp(engine::QpInit init, const Device& device, EventSource events,
+                                      std::optional<Spread> spread) {
   auto sender = wire::PacketSender::open(device.interface_index);
   if (!sender) return sender.error();
   auto qp = create_qp(init, events);
   if (!qp) return qp;
   try {
     impl_->locked([&] {
-      impl_->raw.open(*(*qp)->pair, std::move(*sender), device.interface_index);
+      impl_->raw.open(*(*qp)->pair, std::move(*sender), device.interface_index, std::move(spread));
       return true;
     });
   } catch (const std::bad_alloc&) {

@@ -40,8 +40,9 @@ RawPorts::RawPorts(std::span<std::uint8_t> buffers, std::function<bool(int fd)> 
       receive_room_{buffers.last(wire::PacketReceiver::kBufferBytes)},
       watch_{std::move(watch)} {}
 
-void RawPorts::open(const engine::QueuePair& qp, wire::PacketSender sender, unsigned interface) {
-  ports_.emplace(qp.qpn.value(), Port{std::move(sender), interface});
+void RawPorts::open(const engine::QueuePair& qp, wire::PacketSender sender, unsigned interface,
+                    std::optional<Spread> spread) {
+  ports_.emplace(qp.qpn.value(), Port{std::move(sender), interface, std::move(spread)});
 }
 
 void RawPorts::close(const engine::QueuePair& qp) { ports_.erase(qp.qpn.value()); }
@@ -90,6 +91,11 @@ Status RawPorts::remove_rule(FlowRules::Id id) {
   return Error{EINVAL, "no such flow"};
 }
 
+void RawPorts::deliver(engine::QueuePair& qp, std::span<const std::uint8_t> frame, Taker& taker) {
+  const auto& spread = ports_.at(qp.qpn.value()).spread;
+  taker.frame(spread ? spread->choose(frame) : qp, frame);
+}
+
 bool RawPorts::receive(Taker& taker) {
   bool any = false;
   for (auto& [interface, listener] : listeners_) {
@@ -99,7 +105,7 @@ bool RawPorts::receive(Taker& taker) {
       any = true;
       listener.rules.receivers({frame->bytes, frame->outgoing}, listener.socket.address(),
                                receivers_);
-      for (engine::QueuePair* qp : receivers_) taker.frame(*qp, frame->bytes);
+      for (engine::QueuePair* qp : receivers_) deliver(*qp, frame->bytes, taker);
     }
   }
   return any;

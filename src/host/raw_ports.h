@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "base/result.h"
 #include "engine/queue_pair.h"
 #include "host/flow_rules.h"
+#include "host/spread.h"
 #include "packet/ethernet_sink.h"
 #include "wire/packet_socket.h"
 
@@ -30,7 +32,9 @@ class RawPorts final : public packet::EthernetSink {
   /// can't.
   RawPorts(std::span<std::uint8_t> buffers, std::function<bool(int fd)> watch);
 
-  void open(const engine::QueuePair& qp, wire::PacketSender sender, unsigned interface);
+  /// With a `spread`, others get what is for it.
+  void open(const engine::QueuePair& qp, wire::PacketSender sender, unsigned interface,
+            std::optional<Spread> spread = {});
   /// It has no rules any more.
   void close(const engine::QueuePair& qp);
 
@@ -59,6 +63,7 @@ class RawPorts final : public packet::EthernetSink {
   struct Port {
     wire::PacketSender sender;
     unsigned interface;
+    std::optional<Spread> spread{};
     int reported = 0;  // why frames were lost last
   };
   struct Listener {
@@ -67,6 +72,7 @@ class RawPorts final : public packet::EthernetSink {
     std::vector<std::pair<FlowRules::Id, wire::Attention>> attention{};
   };
   [[nodiscard]] Result<Listener*> listen(unsigned interface);
+  void deliver(engine::QueuePair& qp, std::span<const std::uint8_t> frame, Taker& taker);
 
   const std::span<std::uint8_t> send_room_;
   const std::span<std::uint8_t> receive_room_;

@@ -251,6 +251,103 @@ static void check_new_post(const struct card* c) {
   CHECK(ibv_destroy_qp(qp) == 0);
 }
 
+enum { kQueues = 4, kSenders = 16, kSpread = 2 * kSenders };
+
+static const uint8_t kHashKey[40] = {0x2c, 0xc6, 0x81, 0xd1, 0x5b, 0xdb, 0xf4, 0xf7, 0xfc, 0xa2,
+                                     0x83, 0x19, 0xdb, 0x1a, 0x3e, 0x94, 0x6b, 0x9e, 0x38, 0xd9,
+                                     0x2c, 0x9c, 0x03, 0xd1, 0xad, 0x99, 0x44, 0xa7, 0xd9, 0x56,
+                                     0x3d, 0x59, 0x06, 0x3c, 0x25, 0xf3, 0xfc, 0x1f, 0xdc, 0x2a};
+
+/* An IPv4 packet that nobody answers: it comes from nowhere, and goes to a group. */
+static void write_ipv4(const struct card* c, uint8_t sender) {
+  const uint8_t header[] = {0x08, 0x00, 0x45, 0,   0, 86, 0,      0,   0, 0, 64,
+                            253,  0,    0,    192, 0, 2,  sender, 239, 1, 2, 3};
+  write_frame(c, kTo, sender);
+  memcpy(c->memory + 12, header, sizeof header);
+}
+
+static struct ibv_wq* create_queue(const struct card* c) {
+  struct ibv_wq_init_attr init = {
+      .wq_type = IBV_WQT_RQ, .max_wr = kSpread, .max_sge = 1, .pd = c->pd, .cq = c->cq};
+  struct ibv_wq* wq = ibv_create_wq(c->context, &init);
+  CHECK(wq != NULL && wq->state == IBV_WQS_RESET && init.max_wr >= kSpread);
+  struct ibv_wq_attr to = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_RDY};
+  CHECK(ibv_modify_wq(wq, &to) == 0 && wq->state == IBV_WQS_RDY);
+  to.attr_mask |= IBV_WQ_ATTR_CURR_STATE;
+  to.curr_wq_state = IBV_WQS_RESET;
+  CHECK(ibv_modify_wq(wq, &to) == EINVAL);
+  for (uint64_t id = 0; id < kSpread; ++id) {
+    struct ibv_sge sge = {(uintptr_t)c->memory + kReceives, kRoom - kReceives, c->mr->lkey};
+    struct ibv_recv_wr wr = {.wr_id = id, .sg_list = &sge, .num_sge = 1};
+    struct ibv_recv_wr* bad = NULL;
+    CHECK(ibv_post_wq_recv(wq, &wr, &bad) == 0);
+  }
+  return wq;
+}
+
+static struct ibv_qp* create_spread(const struct card* c, struct ibv_rwq_ind_table* table) {
+  struct ibv_qp_init_attr_ex init = {
+      .qp_type = IBV_QPT_RAW_PACKET,
+      .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_IND_TABLE | IBV_QP_INIT_ATTR_RX_HASH,
+      .pd = c->pd,
+      .rwq_ind_tbl = table,
+      .rx_hash_conf = {.rx_hash_function = IBV_RX_HASH_FUNC_TOEPLITZ,
+                       .rx_hash_key_len = sizeof kHashKey - 1,
+                       .rx_hash_key = (uint8_t*)kHashKey,
+                       .rx_hash_fields_mask = IBV_RX_HASH_SRC_IPV4 | IBV_RX_HASH_DST_IPV4},
+  };
+  CHECK_NULL(EINVAL, ibv_create_qp_ex(c->context, &init));
+  init.rx_hash_conf.rx_hash_key_len = sizeof kHashKey;
+  struct ibv_qp* qp = ibv_create_qp_ex(c->context, &init);
+  CHECK(qp != NULL && init.cap.max_recv_wr == 0);
+  return qp;
+}
+
+/* Frames are spread over queues, and those of one sender go to the same. */
+static void check_spread(const struct card* c, struct ibv_qp* from) {
+  struct ibv_wq* wqs[kQueues];
+  for (int i = 0; i < kQueues; ++i) wqs[i] = create_queue(c);
+  struct ibv_rwq_ind_table_init_attr init = {.log_ind_tbl_size = 12, .ind_tbl = wqs};
+  CHECK_NULL(EINVAL, ibv_create_rwq_ind_table(c->context, &init));
+  init.log_ind_tbl_size = 2;
+  struct ibv_rwq_ind_table* table = ibv_create_rwq_ind_table(c->context, &init);
+  CHECK(table != NULL);
+  struct ibv_qp* qp = create_spread(c, table);
+  CHECK(ibv_destroy_wq(wqs[0]) == EBUSY);
+  CHECK(ibv_destroy_rwq_ind_table(table) == EBUSY);
+  struct eth_flow f = flow_to(kTo);
+  f.eth.val.ether_type = htobe16(0x0800);
+  struct ibv_flow* flow = ibv_create_flow(qp, &f.attr);
+  CHECK(flow != NULL);
+
+  uint32_t queue_of[kSenders];
+  unsigned used[kQueues] = {0};
+  for (unsigned i = 0; i < kSpread; ++i) {
+    write_ipv4(c, (uint8_t)(i % kSenders));
+    CHECK(send_frame(c, from, kFrame) == IBV_WC_SUCCESS);
+    const struct ibv_wc wc = next_completion(c->cq);
+    CHECK(wc.status == IBV_WC_SUCCESS && wc.opcode == IBV_WC_RECV && wc.byte_len == kFrame);
+    CHECK(memcmp(c->memory, c->memory + kReceives, kFrame) == 0);
+    if (i < kSenders) queue_of[i] = wc.qp_num;
+    CHECK(queue_of[i % kSenders] == wc.qp_num);
+    for (int q = 0; q < kQueues; ++q) used[q] += wqs[q]->wq_num == wc.qp_num;
+  }
+  for (int q = 0; q < kQueues; ++q) CHECK(used[q] > 0 && used[q] < kSpread);
+
+  CHECK(ibv_destroy_flow(flow) == 0);
+  CHECK(ibv_destroy_qp(qp) == 0);
+  CHECK(ibv_destroy_rwq_ind_table(table) == 0);
+  /* What was posted and not used is flushed. */
+  struct ibv_wq_attr to = {.attr_mask = IBV_WQ_ATTR_STATE, .wq_state = IBV_WQS_ERR};
+  CHECK(ibv_modify_wq(wqs[0], &to) == 0);
+  for (unsigned i = used[0]; i < kSpread; ++i) {
+    CHECK(next_completion(c->cq).status == IBV_WC_WR_FLUSH_ERR);
+  }
+  to.wq_state = IBV_WQS_RDY;
+  CHECK(ibv_modify_wq(wqs[0], &to) == EINVAL);
+  for (int i = 0; i < kQueues; ++i) CHECK(ibv_destroy_wq(wqs[i]) == 0);
+}
+
 int main(void) {
   check_unprivileged();
   if (!enter_network()) {
@@ -266,6 +363,7 @@ int main(void) {
   check_refused_flows(&c, b);
   check_traffic(&c, a, b);
   check_event(&c, a, b);
+  check_spread(&c, a);
   check_lengths(&c, a);
   check_new_post(&c);
   CHECK(ibv_destroy_qp(a) == 0);
