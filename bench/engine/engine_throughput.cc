@@ -2,7 +2,7 @@
 //
 // Run:  build/bench/engine_throughput
 //
-// Ratios against memcpy in the same run; see docs/benchmarks.md.
+// Ratios against memcpy in the same run; see docs/performance.md.
 
 #include <benchmark/benchmark.h>
 #include <malloc.h>
