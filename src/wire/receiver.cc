@@ -79,7 +79,7 @@ std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
     if (extras.has_drops) {
       const auto drops = extras.drops - std::exchange(socket.drops_seen, extras.drops);
       counters_.socket_drops += drops;
-      counters_.port(socket.local.interface).receive_errors += drops;
+      if (drops != 0) counters_.port(socket.local.interface).receive_errors += drops;
     }
     const std::size_t bytes = messages_[i].msg_len;
     sink.train({.whole = {.source = sources_[i].address(),

@@ -256,7 +256,7 @@ std::vector<Device> read_devices() {
   for (ibv_device* handle : std::span{list.get(), static_cast<std::size_t>(count)}) {
     found.push_back(read_device(handle));
   }
-  std::ranges::stable_partition(found, &Device::ours);
+  std::stable_partition(found.begin(), found.end(), [](const Device& d) { return d.ours; });
   return found;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -46,6 +47,14 @@ std::string pid_text(const json& process) {
   return pid == 0 ? "?" : std::to_string(pid);
 }
 
+/// A program may call itself anything; a terminal must not obey it.
+std::string program_text(const json& process) {
+  auto name = process.at("program").get<std::string>();
+  std::ranges::replace_if(
+      name, [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
+  return name;
+}
+
 /// What went wrong, as far as a number can say: --json and --stats have each by its name.
 std::uint64_t errors_of(const json& counters, const json& hardware) {
   return counters.value("port_rcv_errors", std::uint64_t{0}) +
@@ -58,22 +67,20 @@ void print_port(const json& process, const json& port) {
   const json& counters = port.at("counters");
   const json& hardware = port.at("hw_counters");
   const auto count = [&](const char* name) { return counters.value(name, std::uint64_t{0}); };
-  fmt::print(kRow, pid_text(process), process.at("program").get<std::string>(),
-             port.at("device").get<std::string>(), port.at("queue_pairs").get<std::uint64_t>(),
-             count("port_xmit_packets"), 4 * count("port_xmit_data"), count("port_rcv_packets"),
-             4 * count("port_rcv_data"), hardware.at("retransmitted_pkts").get<std::uint64_t>(),
-             errors_of(counters, hardware));
+  fmt::print(kRow, pid_text(process), program_text(process), port.at("device").get<std::string>(),
+             port.at("queue_pairs").get<std::uint64_t>(), count("port_xmit_packets"),
+             4 * count("port_xmit_data"), count("port_rcv_packets"), 4 * count("port_rcv_data"),
+             hardware.at("retransmitted_pkts").get<std::uint64_t>(), errors_of(counters, hardware));
 }
 
 void print_process(const json& process) {
   if (!process.at("answers")) {
-    fmt::print("{:>8} {:<16} {}\n", pid_text(process), process.at("program").get<std::string>(),
+    fmt::print("{:>8} {:<16} {}\n", pid_text(process), program_text(process),
                process.at("stopped") ? "stopped: it can't tell" : "too busy to tell");
     return;
   }
   if (process.at("ports").empty()) {
-    fmt::print(kRow, pid_text(process), process.at("program").get<std::string>(), "-", 0, 0, 0, 0,
-               0, 0, 0);
+    fmt::print(kRow, pid_text(process), program_text(process), "-", 0, 0, 0, 0, 0, 0, 0);
   }
   for (const json& port : process.at("ports")) print_port(process, port);
 }
