@@ -45,10 +45,10 @@ def wait_for_processes(host, end, pids, packets):
 
 
 @contextlib.contextmanager
-def busy_pair(host, network, program="ibv_rc_pingpong", options=("-n", "100000000")):
+def busy_pair(host, network):
     """A server and a client that exchange messages until they are ended."""
-    need_programs(program)
-    pair = start_pair(host, network, program, options, 4)
+    need_programs("ibv_rc_pingpong")
+    pair = start_pair(host, network, "ibv_rc_pingpong", ("-n", "100000000"), 4)
     try:
         yield pair
     except CaseFailed as failure:
@@ -105,25 +105,45 @@ class StatOfStopped(Case):
     """One that is stopped is named, and holds nobody up."""
 
     def run(self, host, network):
+        need_programs("rping")
         end = network.server
-        patient = ("-D", "60", "-u", "21")  # 8.6 s until it asks again
-        with busy_pair(host, network, "ib_write_bw", patient) as (server, client):
-            wait_for_processes(host, end, [server.pid, client.pid], 10)
-            os.kill(client.pid, signal.SIGSTOP)
-            start = time.monotonic()
-            seen = stat_json(host, end)
-            took = time.monotonic() - start
-            status, table = host.run(end.namespace, [host.verbena, "stat"], preload=False)
-            check_output(status, table, 0, (rf"^ *{client.pid} ib_write_bw +stopped",
-                                            rf"^ *{server.pid} ib_write_bw +vb_lo +1 "))
-            os.kill(client.pid, signal.SIGCONT)
-            expect(took < 3 * host.slow, f"it took {took:.1f} s")
-            expect(seen[server.pid]["answers"], "the other one doesn't answer, either")
-            stopped = seen[client.pid]
-            expect(not stopped["answers"] and stopped["stopped"], f"{stopped}")
-            sent = packets_of(seen[server.pid])[0]
-            wait_for_processes(host, end, [server.pid, client.pid], sent + 10)
+        servers = [host.start(end.namespace, ["rping", "-s", "-P", "-a", "127.0.0.1", "-p",
+                                              str(next_tcp_port())]) for _ in range(2)]
+        try:
+            return self._body(host, end, *servers)
+        except CaseFailed as failure:
+            raise CaseFailed("\n".join([str(failure), *map(tail, servers)])) from None
+        finally:
+            for server in servers:
+                server.kill()
+
+    def _body(self, host, end, running, stopped):
+        self._wait_for_answers(host, end, {running.pid, stopped.pid})
+        os.kill(stopped.pid, signal.SIGSTOP)
+        start = time.monotonic()
+        seen = stat_json(host, end)
+        took = time.monotonic() - start
+        expect(took < 3 * host.slow, f"it took {took:.1f} s")
+        expect(seen[running.pid]["answers"], "the other one doesn't answer, either")
+        silent = seen[stopped.pid]
+        expect(not silent["answers"] and silent["stopped"], f"{silent}")
+        status, table = host.run(end.namespace, [host.verbena, "stat"], preload=False)
+        check_output(status, table, 0, (rf"^ *{stopped.pid} rping +stopped",
+                                        rf"^ *{running.pid} rping +(-|vb_lo) +0 "))
+        os.kill(stopped.pid, signal.SIGCONT)
+        self._wait_for_answers(host, end, {running.pid, stopped.pid})
         return f"{took:.2f} s"
+
+    @staticmethod
+    def _wait_for_answers(host, end, pids):
+        limit = host.deadline(10)
+        while True:
+            seen = stat_json(host, end)
+            if {pid for pid, process in seen.items() if process["answers"]} == pids:
+                return
+            if time.monotonic() > limit:
+                raise CaseFailed(f"{pids} don't both answer: {seen}")
+            time.sleep(0.02)
 
 
 @dataclasses.dataclass(frozen=True)
