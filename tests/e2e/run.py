@@ -48,6 +48,7 @@ import observing  # noqa: E402
 import ports  # noqa: E402
 import progress  # noqa: E402
 import pyverbs  # noqa: E402
+import raw_packets  # noqa: E402
 import robustness  # noqa: E402
 import selfcheck  # noqa: E402
 import tools  # noqa: E402
@@ -223,7 +224,7 @@ def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
     modules = (cases, breadth, clients, connections, connection_lifetimes, ports, progress, pyverbs,
-               robustness, observing, counters, devinfo, tools, labs, documents, flood)
+               raw_packets, robustness, observing, counters, devinfo, tools, labs, documents, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
