@@ -117,6 +117,7 @@ Result<ibv_rwq_ind_table*> create(ibv_context* context, const ibv_rwq_ind_table_
     return Error{EINVAL, fmt::format("log_ind_tbl_size {}: the table has at most {} entries",
                                      attr.log_ind_tbl_size, WqLimits::kMaxTableSize)};
   }
+  if (attr.ind_tbl == nullptr) return Error{EINVAL, "ind_tbl is NULL"};
   auto table = std::make_unique<WqTable>();
   for (std::uint32_t i = 0; i < 1u << attr.log_ind_tbl_size; ++i) {
     ibv_wq* const wq = attr.ind_tbl[i];
