@@ -40,7 +40,7 @@ void CompletionQueue::discard(Qpn qpn) {
 
 std::size_t CompletionQueue::poll(std::span<Completion> out) {
   const auto head = head_.load(std::memory_order_relaxed);
-  const auto ready = tail_.load(std::memory_order_acquire) - head;
+  const auto ready = tail_.load(std::memory_order_seq_cst) - head;  // see push()
   const auto n = std::min<std::uint64_t>(ready, out.size());
   for (std::uint64_t i = 0; i < n; ++i) out[i] = ring_[(head + i) % capacity_];
   head_.store(head + n, std::memory_order_release);
@@ -49,12 +49,11 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) {
 
 void CompletionQueue::arm(bool solicited_only) {
   // A request for any completion is not weakened by a later one for solicited ones (IBA 11.4.2.2).
-  auto wanted = solicited_only ? Notify::solicited : Notify::any;
+  const auto wanted = solicited_only ? Notify::solicited : Notify::any;
   auto now = notify_.load(std::memory_order_relaxed);
-  while (now < wanted && !notify_.compare_exchange_weak(now, wanted, std::memory_order_seq_cst)) {
+  // Written even if it says so already: see push().
+  while (!notify_.compare_exchange_weak(now, std::max(now, wanted), std::memory_order_seq_cst)) {
   }
-  // The poll that follows reads tail_ after this.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {
