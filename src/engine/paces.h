@@ -13,6 +13,7 @@
 
 #include "base/ip_address.h"
 #include "base/numbers.h"
+#include "base/psn.h"
 #include "base/time.h"
 #include "engine/pace.h"
 
