@@ -50,6 +50,20 @@ bool bind_to(const Fd& fd, unsigned interface, std::uint16_t protocol) {
   return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) == 0;
 }
 
+/// What the kernel says of the interface that a socket is bound to. EOPNOTSUPP: its frames have no
+/// Ethernet header (a tunnel's, for example).
+Result<sockaddr_ll> own_address(const Fd& fd, unsigned interface) {
+  sockaddr_ll self{};
+  socklen_t length = sizeof self;
+  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&self), &length) != 0) {
+    return failed("getsockname", interface);
+  }
+  if (self.sll_hatype == ARPHRD_ETHER || self.sll_hatype == ARPHRD_LOOPBACK) return self;
+  return Error{EOPNOTSUPP, "raw packets on interface " + std::to_string(interface) +
+                               ": its type is " + std::to_string(self.sll_hatype) +
+                               ", not Ethernet (" + std::to_string(ARPHRD_ETHER) + ")"};
+}
+
 template <typename T>
 bool set_option(const Fd& fd, int level, int option, const T& value) {
   return ::setsockopt(fd.get(), level, option, &value, sizeof value) == 0;
@@ -81,6 +95,7 @@ Result<PacketSender> PacketSender::open(unsigned interface) {
   Fd fd = open_socket();
   if (!fd) return failed("socket", interface);
   if (!bind_to(fd, interface, 0)) return failed("bind", interface);
+  if (const auto self = own_address(fd, interface); !self) return self.error();
   return PacketSender{std::move(fd)};
 }
 
@@ -95,20 +110,17 @@ Result<PacketReceiver> PacketReceiver::open(unsigned interface) {
   enlarge_buffer(fd);
   // The type and address of the interface are known once it is bound, and that must not take
   // frames yet.
-  sockaddr_ll self{};
-  socklen_t length = sizeof self;
-  if (!bind_to(fd, interface, 0) ||
-      ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&self), &length) != 0) {
-    return failed("bind", interface);
-  }
-  if (self.sll_hatype == ARPHRD_LOOPBACK &&
+  if (!bind_to(fd, interface, 0)) return failed("bind", interface);
+  const Result<sockaddr_ll> self = own_address(fd, interface);
+  if (!self) return self.error();
+  if (self->sll_hatype == ARPHRD_LOOPBACK &&
       !set_option(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)) {
     return failed("PACKET_IGNORE_OUTGOING", interface);
   }
   if (!bind_to(fd, interface, ETH_P_ALL)) return failed("bind", interface);
   packet::Mac address{};
-  if (self.sll_halen == address.size()) {
-    std::copy_n(static_cast<const unsigned char*>(self.sll_addr), address.size(), address.begin());
+  if (self->sll_halen == address.size()) {
+    std::copy_n(static_cast<const unsigned char*>(self->sll_addr), address.size(), address.begin());
   }
   return PacketReceiver{std::move(fd), interface, address};
 }

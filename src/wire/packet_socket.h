@@ -1,7 +1,7 @@
 #pragma once
 
 // AF_PACKET sockets (packet(7)): whole Ethernet frames of one interface. They need CAP_NET_RAW in
-// the network's user namespace; EPERM otherwise.
+// the network's user namespace; EPERM otherwise. EOPNOTSUPP for interfaces that aren't Ethernet.
 
 #include <cstdint>
 #include <optional>

@@ -2,7 +2,9 @@
 
 #include "wire/packet_socket.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/if_tun.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -120,6 +122,22 @@ TEST_F(PacketSocketTest, AttentionIsGivenAndTakenBack) {
       EXPECT_TRUE(attends) << static_cast<int>(a.kind);
       receiver.turn_back(a);
     }
+  });
+}
+
+TEST_F(PacketSocketTest, InterfaceWithoutEthernetHeadersIsRefused) {
+  on_loopback([&](PacketSender&, PacketReceiver&) {
+    const Fd fd{::open("/dev/net/tun", O_RDWR | O_CLOEXEC)};
+    ifreq request{};
+    std::strcpy(request.ifr_name, "tun0");
+    request.ifr_flags = IFF_TUN | IFF_NO_PI;
+    if (!fd || ::ioctl(fd.get(), TUNSETIFF, &request) != 0) {
+      GTEST_SKIP() << "no tunnels here: " << std::strerror(errno);
+    }
+    const auto sender = PacketSender::open(if_nametoindex("tun0"));
+    ASSERT_FALSE(sender);
+    EXPECT_EQ(sender.error().code, EOPNOTSUPP);
+    EXPECT_FALSE(PacketReceiver::open(if_nametoindex("tun0")));
   });
 }
 
