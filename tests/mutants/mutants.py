@@ -21,6 +21,7 @@ WINDOWS = "src/engine/window_binding.cc"
 MEMORY = "src/engine/memory.h"
 CREDITS = "src/engine/credits.h"
 RUN_QUEUE = "src/engine/run_queue.cc"
+PACES = "src/engine/paces.cc"
 TIMER_QUEUE = "src/engine/timer_queue.cc"
 ICRC = "src/packet/icrc.cc"
 PACKET = "src/packet/packet.cc"
@@ -258,7 +259,17 @@ MUTANTS = [
      ""),
     # RcRequests.FirstFlightFitsTheDefaultReceiveBuffer
     ("window-never-closes", REQUESTER,
-     "if (!window_open(qp, wqe)) return Sent::all;",
+     "if (!window_open(services, qp, wqe, now)) return Sent::all;",
+     ""),
+    # Paced.*
+    ("held-back-for-ever", PACES,
+     "->pace.reached({from, number}, buffer)) return false; release(*place, runnable);",
+     "->pace.reached({from, number}, buffer)) return false;"),
+    ("held-back-when-the-mark-is-given-up", PACES,
+     "place.pace.expire(now); release(place, runnable);",
+     "place.pace.expire(now);"),
+    ("answer-to-the-dead-waited-for", PACES,
+     "if (place.pace.forget(qp.qpn)) release(place, runnable);",
      ""),
     # RcRequests.NoMoreReadsAreOutstandingThanAgreed
     ("max-rd-atomic-ignored", REQUESTER,
