@@ -12,6 +12,13 @@
 
 #define DEVICE "vb_lo"
 
+#ifdef __SANITIZE_THREAD__
+/* A forked child may open a device of its own, which starts a thread. ThreadSanitizer would end a
+ * child that does so; this lets it live, unwatched. The parent is watched as ever. */
+__attribute__((visibility("default"))) const char* __tsan_default_options(void);
+const char* __tsan_default_options(void) { return "die_after_fork=0"; }
+#endif
+
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
     if (!(condition)) {                                                                            \

@@ -6,13 +6,6 @@
 
 #include "abi.h"
 
-#ifdef __SANITIZE_THREAD__
-/* The forked child opens a device of its own, which starts a thread. ThreadSanitizer would end a
- * child that does so; this lets it live, unwatched. The parent is watched as ever. */
-__attribute__((visibility("default"))) const char* __tsan_default_options(void);
-const char* __tsan_default_options(void) { return "die_after_fork=0"; }
-#endif
-
 static void test_list(void) {
   int count = 0;
   struct ibv_device** first = ibv_get_device_list(&count);

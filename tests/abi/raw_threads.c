@@ -114,5 +114,7 @@ int main(void) {
   CHECK(ibv_destroy_flow(flow) == 0);
   CHECK(ibv_close_device(sender.card.context) == 0);
   CHECK(ibv_close_device(receiver.card.context) == 0);
+  free(sender.card.memory);
+  free(receiver.card.memory);
   return 0;
 }
