@@ -91,7 +91,9 @@ class Errors(Case):
             expect(readings.grown(path) > 0, f"{path} stays {readings[path]}")
         sent, received, bad = (readings[f"counters/port_{name}"][2]
                                for name in ("xmit_packets", "rcv_packets", "rcv_errors"))
-        expect(sent == received + bad, f"{sent} sent, {received} received, {bad} bad")
+        # The last ones may be on their way still.
+        expect(sent >= received + bad, f"{sent} sent, {received} received, {bad} bad")
+        expect(received > PACKETS, f"{received} received, {PACKETS} requests are among them")
         return f"{bad} of {sent} packets were damaged"
 
 
