@@ -31,6 +31,7 @@ ibv_device_attr attributes_of(const host::Device& device) {
   a.vendor_part_id = kVendorPartId;
   a.hw_ver = kHardwareVersion;
   a.max_qp = Limits::kMaxQueuePairs;
+  a.max_raw_ethy_qp = Limits::kMaxQueuePairs;
   a.max_qp_wr = Limits::kMaxQueueDepth;
   a.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
                        IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |

@@ -81,7 +81,7 @@ DEVICE = {
     "max_rdd": zero,
     "max_mw": at_least(1000),
     "max_raw_ipv6_qp": zero,
-    "max_raw_ethy_qp": zero,
+    "max_raw_ethy_qp": at_least(1),
     "max_mcast_grp": at_least(1),
     "max_mcast_qp_attach": at_least(1),
     "max_total_mcast_qp_attach": relation(
@@ -96,12 +96,12 @@ DEVICE = {
     "completion timestamp_mask": at_least(1),
     "hca_core_clock": at_least(1),
     "device_cap_flags_ex": relation(lambda n, of: n == of("device_cap_flags")),
-    "max_tso": zero,  # raw packets, from here …
-    "max_rwq_indirection_tables": zero,
-    "max_rwq_indirection_table_size": zero,
-    "rx_hash_function": zero,
-    "rx_hash_fields_mask": zero,
-    "max_wq_type_rq": zero,  # … to here
+    "max_tso": zero,
+    "max_rwq_indirection_tables": at_least(1),
+    "max_rwq_indirection_table_size": at_least(2),
+    "rx_hash_function": equals("0x1"),  # Toeplitz
+    "rx_hash_fields_mask": at_least(1),
+    "max_wq_type_rq": at_least(1),
     "qp_rate_limit_min": zero,
     "qp_rate_limit_max": zero,
     "max_cq_count": at_least(1),
@@ -135,8 +135,7 @@ PORT = {
 }
 CAPABILITIES = {"CURR_QP_STATE_MOD", "PORT_ACTIVE_EVENT", "RC_RNR_NAK_GEN", "SYS_IMAGE_GUID",
                 "MANAGED_FLOW_STEERING", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "XRC", "BAD_PKEY_CNTR",
-                "BAD_QKEY_CNTR",
-                "UD_AV_PORT_ENFORCE"}
+                "BAD_QKEY_CNTR", "UD_AV_PORT_ENFORCE"}
 ODP = {"general_odp_caps": {"ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT"},
        "rc_odp_caps": {f"SUPPORT_{what}" for what in
                        ("SEND", "RECV", "WRITE", "READ", "ATOMIC", "SRQ")},
@@ -198,7 +197,7 @@ class Devinfo(Case):
 
     @staticmethod
     def _wrong_words(report):
-        expected = {"device_cap_flags": CAPABILITIES, **ODP}
+        expected = {"device_cap_flags": CAPABILITIES, "supported_qp": {"SUPPORT_RAW_PACKET"}, **ODP}
         for name, words in expected.items():
             if report.words.get(name) != words:
                 yield f"{name}: {sorted(report.words.get(name, ()))} instead of {sorted(words)}"
