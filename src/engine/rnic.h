@@ -90,6 +90,9 @@ class Rnic {
   Status destroy_srq(SharedReceiveQueue& srq);
   [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
   Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
+  /// Before the program ends its service, by another state or by destroying it: what it executed is
+  /// acknowledged, for the program may know of it.
+  void say_farewell(QueuePair& qp, packet::FrameSink& sink);
   /// `sink` takes the last words to the peer, `last` what it counted.
   Status destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last = nullptr);
   /// UD: what is sent to this address with QPN 0xffffff is for this one, too.

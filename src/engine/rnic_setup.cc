@@ -423,8 +423,12 @@ void Rnic::reset(QueuePair& qp) {
   qp.responder = std::move(responder);
 }
 
-Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last) {
+void Rnic::say_farewell(QueuePair& qp, packet::FrameSink& sink) {
   if (qp.reliable() && takes_requests(qp.state.load())) transmit_farewell(services_, qp, sink);
+}
+
+Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last) {
+  say_farewell(qp, sink);
   ring_doorbells();  // it may hang there
   services_.paces.forget(qp, runnable_);
   runnable_.remove(qp);

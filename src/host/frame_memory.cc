@@ -14,6 +14,7 @@
 
 #include "host/log.h"
 #include "host/program_memory.h"
+#include "host/unseen_calls.h"
 
 namespace verbena::host {
 
@@ -81,7 +82,7 @@ bool FrameMemory::gather(std::span<const engine::Segment> from, std::span<std::u
       at += static_cast<off_t>(s.length);
       continue;
     }
-    const auto n = pwrite(fd_, reinterpret_cast<const void*>(s.address), s.length, at);
+    const auto n = unseen::pwrite(fd_, reinterpret_cast<const void*>(s.address), s.length, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
   }
@@ -100,7 +101,7 @@ bool FrameMemory::scatter(std::span<const std::uint8_t> from,
   auto at = static_cast<off_t>(from.data() - bytes_.data());
   for (const engine::Segment& s : into) {
     if (s.address != engine::Segment::kNull) {
-      const auto n = pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
+      const auto n = unseen::pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
       if (n != static_cast<ssize_t>(s.length)) return false;
     }
     at += static_cast<off_t>(s.length);
@@ -122,8 +123,8 @@ bool FrameMemory::gather_parts(std::uint64_t address, const engine::FrameParts& 
     pieces[2 * i] = {reinterpret_cast<void*>(address + i * size), size};
     pieces[2 * i + 1] = {const_cast<std::uint8_t*>(kZeros.data()), gap};
   }
-  const auto n = pwritev(fd_, pieces.data(), static_cast<int>(2 * into.count - 1),
-                         static_cast<off_t>(into.first.data() - bytes_.data()));
+  const auto n = unseen::pwritev(fd_, pieces.data(), static_cast<int>(2 * into.count - 1),
+                                 static_cast<off_t>(into.first.data() - bytes_.data()));
   return n == static_cast<ssize_t>(bytes);
 }
 
@@ -148,8 +149,8 @@ bool FrameMemory::scatter_all(std::span<const engine::Placement> list) {
       pieces[count++] = {reinterpret_cast<void*>(p.address), p.from.size()};
       bytes += gap + p.from.size();
     }
-    const auto n = preadv(fd_, pieces.data(), static_cast<int>(count),
-                          static_cast<off_t>(first.data() - bytes_.data()));
+    const auto n = unseen::preadv(fd_, pieces.data(), static_cast<int>(count),
+                                  static_cast<off_t>(first.data() - bytes_.data()));
     if (n != static_cast<ssize_t>(bytes)) return false;
     list = list.subspan(taken);
   }

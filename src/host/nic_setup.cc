@@ -268,6 +268,10 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
       if (auto opened = impl_->open_datagrams(device, qp); !opened) return named(opened.error());
       pair.attributes.path_mtu = device.active_mtu();  // C9-171: a datagram is one packet
     }
+    const bool ends =
+        (mask & engine::Attr::kState) != 0 &&
+        (attributes.state == engine::QpState::error || attributes.state == engine::QpState::reset);
+    if (ends) impl_->rnic.say_farewell(pair, impl_->wire());
     if (auto modified = impl_->rnic.modify_qp(pair, attributes, mask); !modified) return modified;
     if (pair.state.load() == engine::QpState::reset) {
       Impl::discard_completions(pair.qpn, std::array{pair.send_cq, pair.receive_cq});

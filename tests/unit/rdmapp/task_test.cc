@@ -31,6 +31,9 @@ TEST(Task, RunsWhenAwaitedAndGivesItsResult) {
 
 // Symmetric transfer: the stack must not grow with each await.
 TEST(Task, ManyAwaitsNeedNoStack) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "with ThreadSanitizer g++ turns no call into a jump, so each await needs some";
+#endif
   Task<int> task = sum(60'000);
   task.start();
   EXPECT_EQ(task.result(), 1'800'030'000);
