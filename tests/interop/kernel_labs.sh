@@ -47,9 +47,10 @@ lab_in_vm() { # NAME LAB
   fi
 }
 
+# Both ends, or all, by one command.
 lab_alone() { # NAME LAB
   local client_status
-  run_client kernel "$logs/$1.client" "$(lab_on kernel "$2")" --device "$kernel_device" --port $((next_port++)) \
+  run_client kernel "$logs/$1.client" "$(lab_on kernel "$2")" --device "$kernel_device" \
     --timeout $lab_limit
   judge_lab lab kernel "$client_status" "$logs/$1.client"
 }
@@ -92,6 +93,7 @@ run_labs() {
   local lab direction
   [ "$selftest" = no ] || return 0
   for lab in $(all_labs); do run_lab "lab_${lab}_in_vm" lab_in_vm "$lab"; done
+  for lab in hello rendezvous; do run_lab "lab_${lab}_one_command" lab_alone "$lab"; done
   for lab in $labs_across; do
     for direction in kernel verbena; do run_lab "lab_${lab}_${direction}_serves" lab_across "$lab" $direction "$(other_end $direction)"; done
   done
