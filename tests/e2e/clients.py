@@ -91,7 +91,10 @@ class OpenMpi(Case):
                    "--mca", "osc", "^ucx", "--mca", "plm", "isolated",
                    "-x", "UCX_TLS=rc_v,self", "-x", f"UCX_NET_DEVICES={network.server.device}:1",
                    program)
-        status, output = host.run(network.server.namespace, command, timeout=self.timeout)
+        # An ordinary user's tests run as the root of a user namespace.
+        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        status, output = host.run(network.server.namespace, command, timeout=self.timeout,
+                                  env=as_root)
         check_output(status, output, 0, (rf"^{self.ranks} ranks agree",))
         sent = network.server.namespace.udp_datagrams_sent() - before
         if sent < 100:
