@@ -33,12 +33,11 @@ ibv_device_attr attributes_of(const host::Device& device) {
   a.max_qp = Limits::kMaxQueuePairs;
   a.max_raw_ethy_qp = Limits::kMaxQueuePairs;
   a.max_qp_wr = Limits::kMaxQueueDepth;
-  a.device_cap_flags = IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR |
-                       IBV_DEVICE_UD_AV_PORT_ENFORCE | IBV_DEVICE_CURR_QP_STATE_MOD |
-                       IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-                       IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW |
-                       IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_XRC |
-                       IBV_DEVICE_MANAGED_FLOW_STEERING;
+  a.device_cap_flags =
+      IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
+      IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+      IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+      IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING;
   a.max_sge = Limits::kMaxSge;
   a.max_sge_rd = Limits::kMaxSge;
   a.max_cq = 1 << 16;

@@ -90,8 +90,8 @@ void refuse_unplaced(Services& services, QueuePair& qp);
 /// (IBA annex A17.9.3).
 void note_congestion(Responder& r, Instant now);
 
-/// The queue pair is about to go, or to serve no more. The peer may still wait for an ACK that the network lost, and
-/// nobody will be here to repeat it: so it is repeated now.
+/// The queue pair is about to go, or to serve no more. The peer may still wait for an ACK that the
+/// network lost, and nobody will be here to repeat it: so it is repeated now.
 void transmit_farewell(Services& services, QueuePair& qp, packet::FrameSink& sink);
 
 /// Sends responses and the answer, at most `budget` packets.

@@ -3,8 +3,8 @@
  *   port DEVICE          one line at the start, one for each event; ends when it is killed
  *
  * A line names the event, the port's state and MTU, and the GID table up to its last entry that
- * isn't empty ("-" is one that is), as ibv_query_port and ibv_query_gid tell them. ibv_query_gid_ex and ibv_query_gid_table must
- * agree with them. */
+ * isn't empty ("-" is one that is), as ibv_query_port and ibv_query_gid tell them. ibv_query_gid_ex
+ * and ibv_query_gid_table must agree with them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <infiniband/verbs.h>
