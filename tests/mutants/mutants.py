@@ -268,9 +268,6 @@ MUTANTS = [
     ("held-back-when-the-mark-is-given-up", PACES,
      "place.pace.expire(now); release(place, runnable);",
      "place.pace.expire(now);"),
-    ("answer-to-the-dead-waited-for", PACES,
-     "if (place.pace.forget(qp.qpn)) release(place, runnable);",
-     ""),
     # RcRequests.NoMoreReadsAreOutstandingThanAgreed
     ("max-rd-atomic-ignored", REQUESTER,
      "if (r.answered.size() >= a.max_rd_atomic) return Step::wait;",
