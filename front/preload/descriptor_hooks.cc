@@ -1,18 +1,23 @@
-// The functions of descriptors that we stand before, for the sake of /dev/infiniband/rdma_cm:
-// librdmacm asks whether it is a character device, and writes commands to it. Everything else
-// passes through.
+// The functions of descriptors that we stand before, for the sake of /dev/infiniband/rdma_cm
+// (librdmacm asks whether it is a character device, and writes commands to it) and of the counters
+// below /sys/class/infiniband, which are read again and again. Everything else passes through.
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdarg>
+#include <cstdlib>
 
 #include "front/preload/appearance.h"
 #include "front/preload/next.h"
+#include "front/sysfs/open_files.h"
 #include "front/ucma/character_device.h"
 #include "front/ucma/descriptors.h"
 #include "front/verbs/export.h"
+
+VERBENA_EXPORT ssize_t __read_chk(int fd, void* to, size_t size, size_t room);
+VERBENA_EXPORT ssize_t __pread_chk(int fd, void* to, size_t size, off_t offset, size_t room);
 
 using namespace verbena::front;
 
@@ -46,6 +51,8 @@ int copied(int fd, int copy) {
   static_cast<void>(next::get<"dup2", decltype(dup2)>());
   static_cast<void>(next::get<"dup3", decltype(dup3)>());
   static_cast<void>(next::get<"fcntl", decltype(fcntl)>());
+  static_cast<void>(next::get<"read", decltype(read)>());
+  static_cast<void>(next::get<"pread", decltype(pread)>());
 }
 
 }  // namespace
@@ -89,3 +96,26 @@ VERBENA_EXPORT int fcntl(int fd, int command, ...) {
   return command == F_DUPFD || command == F_DUPFD_CLOEXEC ? copied(fd, result) : result;
 }
 VERBENA_EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl")));
+
+VERBENA_EXPORT ssize_t read(int fd, void* to, size_t size) {
+  sysfs::refresh_at_start(fd);
+  return next::get<"read", decltype(read)>()(fd, to, size);
+}
+
+VERBENA_EXPORT ssize_t pread(int fd, void* to, size_t size, off_t offset) {
+  if (offset == 0) sysfs::refresh(fd);
+  return next::get<"pread", decltype(pread)>()(fd, to, size, offset);
+}
+VERBENA_EXPORT ssize_t pread64(int fd, void* to, size_t size, off_t offset)
+    __attribute__((alias("pread")));
+// What they become under _FORTIFY_SOURCE. A `size` beyond `room` is the program's end in libc, too.
+VERBENA_EXPORT ssize_t __read_chk(int fd, void* to, size_t size, size_t room) {
+  if (size > room) std::abort();
+  return read(fd, to, size);
+}
+VERBENA_EXPORT ssize_t __pread_chk(int fd, void* to, size_t size, off_t offset, size_t room) {
+  if (size > room) std::abort();
+  return pread(fd, to, size, offset);
+}
+VERBENA_EXPORT ssize_t __pread64_chk(int fd, void* to, size_t size, off_t offset, size_t room)
+    __attribute__((alias("__pread_chk")));

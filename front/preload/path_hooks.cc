@@ -2,8 +2,6 @@
 // before they use it, and find there what front/sysfs has. Everything else passes through.
 
 #include <fcntl.h>
-#include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 
 #include "front/preload/appearance.h"
 #include "front/preload/next.h"
+#include "front/sysfs/open_files.h"
 #include "front/sysfs/tree.h"
 #include "front/ucma/character_device.h"
 #include "front/verbs/export.h"
@@ -68,28 +67,10 @@ R fail(R failure, int code) {
 /// Whether open() has a third argument.
 bool has_mode(int flags) { return (flags & O_CREAT) != 0 || (flags & O_TMPFILE) == O_TMPFILE; }
 
-bool write_all(int fd, const std::string& text) {
-  return pwrite(fd, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size());
-}
-
-/// A file in memory with the node's contents.
-int open_contents(const Node& node, int flags) {
-  if ((flags & O_ACCMODE) != O_RDONLY) return fail(-1, EACCES);
-  // A descriptor that every read() of is refused with EINVAL.
-  if (!node.readable) return epoll_create1((flags & O_CLOEXEC) != 0 ? EPOLL_CLOEXEC : 0);
-  const int fd = memfd_create("sysfs", (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
-  if (fd >= 0 && !write_all(fd, node.text)) {
-    const int error = errno;
-    ::close(fd);
-    return fail(-1, error);
-  }
-  return fd;
-}
-
 int open_node(const Node& node, int flags) {
   switch (node.kind) {
     case Node::Kind::file:
-      return open_contents(node, flags);
+      return sysfs::open_file(node, flags);
     case Node::Kind::character_device:
       if (node.device == Node::Device::rdma_cm) return ucma::open_device(flags);
       return fail(-1, ENODEV);  // its commands are the private matter of libibverbs

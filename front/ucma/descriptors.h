@@ -1,8 +1,6 @@
 #pragma once
 
-// Which descriptors of the program are rdma_cm event channels. Known by the inode of what they
-// refer to, never by their number alone: dup2(), close_range() and reuse go around every hook.
-// Lock-free and async-signal-safe: every write() of the program asks.
+// Which descriptors of the program are rdma_cm event channels.
 
 #include <sys/types.h>
 
@@ -16,7 +14,7 @@ namespace verbena::front::ucma {
 /// It is about to be closed.
 void forget_descriptor(int fd);
 
-/// The inode of the channel that `fd` refers to. nullopt: it is no channel.
+/// The inode of the channel that `fd` refers to. nullopt: it is no channel. Async-signal-safe.
 [[nodiscard]] std::optional<ino_t> channel_inode(int fd);
 
 }  // namespace verbena::front::ucma

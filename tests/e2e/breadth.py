@@ -58,7 +58,21 @@ class Together(Case):
                              ) from None
 
 
+@dataclasses.dataclass(frozen=True)
+class Counted(Together):
+    """perftest shows how much the counters of its device have grown."""
+
+    def check(self, host, program, server, client):
+        super().check(host, program, server, client)
+        grown = re.findall(r"^\s*(\w+/\w+)=(\d+)", client.output(), re.M)
+        if not grown or any(int(value) == 0 for _, value in grown):
+            raise CaseFailed(f"{client.title()}: counters that grew: {grown}")
+
+
 def perftest_cases():
+    yield Counted(LO, "perftest/counters", (
+        "ib_send_bw -n 100 -W counters/port_xmit_data,counters/port_rcv_packets,"
+        "hw_counters/sent_pkts",))
     yield Together(LO, "perftest/send", (
         "ib_send_bw -b -n 100",
         "ib_send_bw -e -X 0 -q 16 -n 20",

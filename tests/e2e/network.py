@@ -216,19 +216,22 @@ class Network:
             table inet loss {{
               chain arriving {{
                 type filter hook input priority 0;
+                udp dport {ROCE_PORT} counter
                 udp dport {ROCE_PORT} numgen random mod 1000 < 10 counter drop
               }}
             }}""")
 
     def packets_lost(self):
-        """What nft has dropped so far; None where there is no loss."""
+        """What nft has dropped so far, and of how many; None where there is no loss."""
         if not self.topology.loss:
             return None
-        total = 0
+        arrived = lost = 0
         for namespace in self.namespaces:
             words = namespace.run("nft", "list", "table", "inet", "loss").split()
-            total += int(words[words.index("counter") + 2])
-        return total
+            counts = [int(words[i + 2]) for i, word in enumerate(words) if word == "counter"]
+            arrived += counts[0]
+            lost += counts[1]
+        return lost, arrived
 
     def leftovers(self):
         """Sentences about what programs have left behind in the network."""

@@ -1,4 +1,4 @@
-"""Who makes progress, and in which order bytes appear: see programs/progress.c."""
+"""Who makes progress, and in which order bytes appear: see programs/{progress,last_byte}.c."""
 
 import dataclasses
 import re
@@ -9,27 +9,31 @@ from programs import CaseFailed, need_programs
 
 @dataclasses.dataclass(frozen=True)
 class Progress(Case):
+    program: str = "progress"
     arguments: tuple = ()
     most: float = 0  # microseconds of the median, where that is promised
 
     def run(self, host, network):
         need_programs("cc")
-        program = compiled(host, "progress", "-libverbs", "-pthread")
+        program = compiled(host, self.program, "-libverbs", "-pthread")
         status, output = host.run(network.server.namespace, [program, *map(str, self.arguments)],
                                   timeout=self.timeout)
         if status != 0:
-            raise CaseFailed(f"progress {' '.join(map(str, self.arguments))} ended with {status}:\n"
-                             f"{output}")
+            raise CaseFailed(f"{self.program} {' '.join(map(str, self.arguments))} ended with "
+                             f"{status}:\n{output}")
         median = re.search(r"the median took ([\d.]+) us", output)
         if self.most and (not median or float(median.group(1)) > self.most * host.slow):
             raise CaseFailed(f"wanted: at most {self.most} us; seen: {output}")
         return output.strip()
 
 
+# How many messages of a size are watched: two millions in all.
+LAST_BYTES = ((64, 1_500_000), (1024, 400_000), (4096, 200_000), (65_536, 30_000), (1 << 20, 2_000))
+
+
 def all_cases():
-    order = [Progress(LO, f"progress/last-byte-last-{size}", timeout=120,
-                      arguments=("order", rounds, size))
-             for size, rounds in ((64, 20_000), (4096, 15_000), (65_536, 5_000), (1 << 20, 200))]
+    order = [Progress(LO, f"progress/last-byte-last-{size}", "last_byte", (rounds, size), timeout=120)
+             for size, rounds in LAST_BYTES]
     return [*order,
             Progress(LO, "progress/served-while-it-computes", timeout=120,
                      arguments=("compute", 500)),

@@ -122,12 +122,14 @@ def check_nothing_left(topology, host, network, files, report):
     if left:
         report.add("FAIL", name, time.monotonic() - start, "left behind:\n    " + "\n    ".join(left))
         return
-    lost = network.packets_lost()
-    if lost == 0:
-        report.add("FAIL", name, 0, "nft dropped no packet: there was no loss to survive")
+    lost, arrived = network.packets_lost() or (None, 0)
+    # Of so many, with 1 % loss, none is lost once in five hundred million runs. A soak's handful of
+    # cases may send less.
+    if lost == 0 and arrived > 2000:
+        report.add("FAIL", name, 0, f"nft dropped none of {arrived} packets: no loss to survive")
     else:
         report.add("ok", name, time.monotonic() - start,
-                   f"{lost} packets were lost on purpose" if lost else "")
+                   f"{lost} of {arrived} packets were lost on purpose" if arrived else "")
 
 
 def run_topology(topology, chosen, host, outer, again, report):

@@ -3,8 +3,11 @@
  *   counters             "PATH BEFORE BETWEEN AFTER" for each file below ports/1/{,hw_}counters
  *
  * Before: the device is open, nothing was sent. Then sixteen WRITEs of 64 KiB go to a queue pair of
- * the same process: between. Then the queue pairs are destroyed: after. */
+ * the same process: between. Then the queue pairs are destroyed: after. Each file is opened once
+ * and read again, with read() and with pread(); at the end one opened anew says the same. */
 #include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
 
 #include "../../abi/abi.h"
 
@@ -14,6 +17,7 @@ enum { kMaxCounters = 128, kReadings = 3, kWrites = 16 };
 
 struct counter {
   char path[300];
+  int fd;
   unsigned long long readings[kReadings];
 };
 
@@ -32,17 +36,43 @@ static int find_counters(const char* folder, struct counter* to) {
   return count;
 }
 
-static void read_counter(struct counter* c, int reading) {
+static void open_counter(struct counter* c) {
   char path[sizeof PORT + sizeof c->path];
   snprintf(path, sizeof path, PORT "%s", c->path);
-  FILE* file = fopen(path, "r");
-  CHECK(file != NULL);
-  CHECK(fscanf(file, "%llu", &c->readings[reading]) == 1);
-  fclose(file);
+  c->fd = open(path, O_RDONLY);
+  CHECK(c->fd >= 0);
 }
 
-static void read_all(struct counter* counters, int count, int reading) {
-  for (int i = 0; i < count; ++i) read_counter(&counters[i], reading);
+static unsigned long long number(const char* text, ssize_t size) {
+  CHECK(size > 1 && text[size - 1] == '\n');
+  return strtoull(text, NULL, 10);
+}
+
+static unsigned long long read_from_start(const struct counter* c) {
+  char text[32] = "";
+  const unsigned long long value = number(text, read(c->fd, text, sizeof text - 1));
+  CHECK(read(c->fd, text, sizeof text - 1) == 0);
+  CHECK(lseek(c->fd, 0, SEEK_SET) == 0);
+  return value;
+}
+
+static unsigned long long read_in_place(const struct counter* c) {
+  char text[32] = "";
+  return number(text, pread(c->fd, text, sizeof text - 1, 0));
+}
+
+static unsigned long long read_anew(const struct counter* c) {
+  struct counter again = *c;
+  open_counter(&again);
+  const unsigned long long value = read_in_place(&again);
+  CHECK(close(again.fd) == 0);
+  return value;
+}
+
+typedef unsigned long long reader(const struct counter* c);
+
+static void read_all(struct counter* counters, int count, int reading, reader* read_one) {
+  for (int i = 0; i < count; ++i) counters[i].readings[reading] = read_one(&counters[i]);
 }
 
 static void write_all(const struct pair* p) {
@@ -62,11 +92,13 @@ int main(void) {
   count += find_counters("hw_counters", counters + count);
 
   struct pair p = connect_pair();
-  read_all(counters, count, 0);
+  for (int i = 0; i < count; ++i) open_counter(&counters[i]);
+  read_all(counters, count, 0, read_from_start);
   write_all(&p);
-  read_all(counters, count, 1);
+  read_all(counters, count, 1, read_from_start);
   destroy_pair(&p);
-  read_all(counters, count, 2);
+  read_all(counters, count, 2, read_in_place);
+  for (int i = 0; i < count; ++i) CHECK(read_anew(&counters[i]) == counters[i].readings[2]);
 
   for (int i = 0; i < count; ++i) {
     const unsigned long long* r = counters[i].readings;
