@@ -8,7 +8,7 @@ import shlex
 import signal
 import time
 
-from cases import LO, VETHS, Case, MIB, compiled, next_tcp_port
+from cases import LO, VETHS, WAITING_VETH, Case, MIB, compiled, next_tcp_port
 from connections import REFUSED, expect_in, run_client, start_server, wait_for_line
 from programs import CaseFailed, need_programs, tail
 
@@ -418,15 +418,15 @@ def all_cases():
         Churn(LO, "rdma_cm/churn", timeout=240),
         Cmtime(LO, "rdma_cm/cmtime"),
         ListenerKilled(LO, "rdma_cm/listener-killed", quick=True),
-        PeerKilled(VETHS[0], "rdma_cm/peer-killed", timeout=40),
-        PeerKilled(VETHS[0], "rdma_cm/peer-killed-beside-another", timeout=40, neighbour=True),
+        PeerKilled(WAITING_VETH, "rdma_cm/peer-killed", timeout=40),
+        PeerKilled(WAITING_VETH, "rdma_cm/peer-killed-beside-another", timeout=40, neighbour=True),
         ClientVanishes(LO, "rdma_cm/client-vanishes", quick=True),
         Rejected(LO, "rdma_cm/rejected", quick=True),
         Rejected(VETHS[0], "rdma_cm/rejected"),
         Stopped(LO, "rdma_cm/stopped-neighbour", quick=True),
         StoppedAmongThree(LO, "rdma_cm/stopped-among-three", timeout=90),
-        Nobody(VETHS[0], "rdma_cm/nobody-there", quick=True),
-        Nobody(VETHS[0], "rdma_cm/nobody-there-ipv6", family=6),
+        Nobody(WAITING_VETH, "rdma_cm/nobody-there", quick=True),
+        Nobody(WAITING_VETH, "rdma_cm/nobody-there-ipv6", family=6),
         ManyClients(LO, "rdma_cm/many-clients"),
         Copy(LO, "rdma_cm/rcopy", quick=True),
         Copy(VETHS[0], "rdma_cm/rcopy"),

@@ -7,7 +7,7 @@ import re
 import signal
 import time
 
-from cases import LO, LO_LOSS, VETHS, Case, check_output, next_tcp_port
+from cases import LO, LO_LOSS, VETHS, WAITING_VETH, Case, check_output, next_tcp_port
 from connections import wait_for_line
 import labs_wrong
 from labs_wrong import ONE_PROCESS, RANKS
@@ -260,7 +260,7 @@ def wrong_usage():
               says="nobody listens"),
         Wrong(LO, "labs/wrong/unknown-host", arguments=("hello", "client", "no.such.host.invalid"),
               status=1, says="no.such.host.invalid"),
-        Wrong(VETHS[0], "labs/wrong/unreachable-host",
+        Wrong(WAITING_VETH, "labs/wrong/unreachable-host",
               arguments=("hello", "client", "10.99.0.77", "--timeout", "5"), status=1,
               says="10.99.0.77"),
     ]

@@ -12,7 +12,7 @@ import re
 import signal
 import time
 
-from cases import LO, VETHS, Case, next_tcp_port
+from cases import LO, VETHS, WAITING_VETH, Case, next_tcp_port
 from connections import wait_for_line
 from programs import CaseFailed, tail
 
@@ -194,7 +194,7 @@ def all_cases(names):
                 for_ranks=("--ranks", "2", "--rank", "1", "--root", "127.0.0.1", "--timeout", "2",
                            "--port", unused),
                 says=("nobody listens", "`verbena lab .* running there")),
-        Refused(VETHS[0], "labs/wrong/every/unreachable-host", labs=ranked, at_once=WAITING,
+        Refused(WAITING_VETH, "labs/wrong/every/unreachable-host", labs=ranked, at_once=WAITING,
                 arguments=("client", "10.99.0.77", "--timeout", "4"),
                 for_ranks=("--ranks", "2", "--rank", "1", "--root", "10.99.0.77", "--timeout", "4"),
                 says=(r"10\.99\.0\.77", "`verbena lab .* running there")),
@@ -209,6 +209,6 @@ def all_cases(names):
                 says=("not done within --timeout.*give more time, or less to do",)),
         OfAnotherLab(LO, "labs/wrong/every/of-another-lab", labs=by_cm),
         OfAnotherLab(LO, "labs/wrong/every/of-another-lab-by-tcp", labs=BY_SOCKET),
-        ServerDies(VETHS[0], "labs/wrong/every/server-dies", at_once=7,
+        ServerDies(WAITING_VETH, "labs/wrong/every/server-dies", at_once=7,
                    labs=tuple(n for n in two_ends if n not in SHORT)),
     ]

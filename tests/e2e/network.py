@@ -130,6 +130,8 @@ class Topology:
     # False: no GSO and no GRO on the pair, so that nft loses single packets. With them it
     # loses whole batches, which is the harder test.
     offloads: bool = True
+    # True: its cases mostly wait, so they run beside those of other topologies.
+    waits: bool = False
 
     @property
     def private(self):

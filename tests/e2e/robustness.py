@@ -9,7 +9,7 @@ import signal
 import subprocess
 
 import kill
-from cases import (LO, Case, Pair, Pairs, check_output, check_pair, compiled, start_pair,
+from cases import (LO, WAITING_LO, Case, Pair, Pairs, check_output, check_pair, compiled, start_pair,
                    wait_for_pair)
 from programs import CaseFailed, CaseSkipped, need_programs, tail
 
@@ -112,7 +112,7 @@ class StoppedInTraffic(Case):
 def all_cases():
     gdb = ("gdb", "-q", "-batch", "-return-child-result", "-ex", "run", "--args")
     return [
-        Alone(LO, "robust/asleep", program="asleep", arguments=(10,), timeout=40,
+        Alone(WAITING_LO, "robust/asleep", program="asleep", arguments=(10,), timeout=40,
               expect=r"^([\d.]+) ms of CPU", most=10),
         Alone(LO, "robust/memory-goes", program="memory_goes", arguments=(20,), timeout=120,
               expect=r"thefts under traffic, each seen"),
