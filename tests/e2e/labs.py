@@ -1,6 +1,7 @@
 """The labs: both ends on one machine, on two, with loss; and what they say when used wrongly."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import re
@@ -91,6 +92,23 @@ class TwoHosts(Case):
                     process.kill()
 
 
+def run_ranks(host, timeout, starts):
+    """`starts` start a rank each; all must end well."""
+    ranks = []
+    try:
+        for start in starts:
+            ranks.append(start())
+        deadline = host.deadline(timeout)
+        for process in ranks:
+            verdict(process, process.wait(deadline))
+        return ""
+    except CaseFailed as failure:
+        raise CaseFailed("\n".join([str(failure), *(tail(p) for p in ranks)])) from None
+    finally:
+        for process in ranks:
+            process.kill()
+
+
 @dataclasses.dataclass(frozen=True)
 class RanksOnTwoHosts(Case):
     """Rank 0 on one, rank 1 on the other, told by hand what a launcher would tell them."""
@@ -99,21 +117,14 @@ class RanksOnTwoHosts(Case):
 
     def run(self, host, network):
         port = str(next_tcp_port())
-        ranks = []
-        try:
-            for number, end in enumerate((network.server, network.client)):
-                argv = [host.verbena, "lab", self.lab, "--ranks", "2", "--rank", str(number),
-                        "--root", network.server.addresses[self.family], "--port", port]
-                ranks.append(host.start(end.namespace, argv, preload=False))
-            deadline = host.deadline(self.timeout)
-            for process in ranks:
-                verdict(process, process.wait(deadline))
-            return ""
-        except CaseFailed as failure:
-            raise CaseFailed("\n".join([str(failure), *(tail(p) for p in ranks)])) from None
-        finally:
-            for process in ranks:
-                process.kill()
+
+        def start(number, end):
+            argv = [host.verbena, "lab", self.lab, "--ranks", "2", "--rank", str(number), "--root",
+                    network.server.addresses[self.family], "--port", port]
+            return host.start(end.namespace, argv, preload=False)
+
+        return run_ranks(host, self.timeout, (functools.partial(start, number, end) for number, end
+                                              in enumerate((network.server, network.client))))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,21 +144,13 @@ class Launched(Case):
     def run(self, host, network):
         port = str(next_tcp_port())
         own = () if self.launcher == "torchrun" else ("--port", port)
-        ranks = []
-        try:
-            for number in ("0", "1"):
-                ranks.append(host.start(network.server.namespace,
-                                        [host.verbena, "lab", self.lab, *own], preload=False,
-                                        env=self.variables(number, port)))
-            deadline = host.deadline(self.timeout)
-            for process in ranks:
-                verdict(process, process.wait(deadline))
-            return ""
-        except CaseFailed as failure:
-            raise CaseFailed("\n".join([str(failure), *(tail(p) for p in ranks)])) from None
-        finally:
-            for process in ranks:
-                process.kill()
+
+        def start(number):
+            return host.start(network.server.namespace, [host.verbena, "lab", self.lab, *own],
+                              preload=False, env=self.variables(number, port))
+
+        return run_ranks(host, self.timeout, (functools.partial(start, number)
+                                              for number in ("0", "1")))
 
 
 @dataclasses.dataclass(frozen=True)

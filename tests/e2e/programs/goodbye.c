@@ -4,23 +4,11 @@
  *   goodbye connect ADDRESS PORT    prints "connected"; at the signal disconnects, and prints the
  *                                   event that ends it and how long that took
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <rdma/rdma_cma.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-#define MUST(condition)                                                                     \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-      exit(1);                                                                              \
-    }                                                                                       \
-  } while (0)
+#include "cm_roles.h"
 
 static struct rdma_cm_event* expect(struct rdma_event_channel* channel,
                                     enum rdma_cm_event_type wanted) {
@@ -31,13 +19,6 @@ static struct rdma_cm_event* expect(struct rdma_event_channel* channel,
     exit(1);
   }
   return event;
-}
-
-static void make_pair(struct rdma_cm_id* id) {
-  struct ibv_qp_init_attr init = {
-      .qp_type = IBV_QPT_RC,
-      .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-  MUST(rdma_create_qp(id, NULL, &init) == 0);
 }
 
 static void serve(struct rdma_event_channel* channel, struct rdma_cm_id* id, struct sockaddr* at) {
@@ -61,11 +42,7 @@ static void visit(struct rdma_event_channel* channel, struct rdma_cm_id* id, str
   sigemptyset(&told);
   sigaddset(&told, SIGUSR1);
   MUST(sigprocmask(SIG_BLOCK, &told, NULL) == 0);
-  MUST(rdma_resolve_addr(id, NULL, at, 2000) == 0);
-  MUST(rdma_ack_cm_event(expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED)) == 0);
-  MUST(rdma_resolve_route(id, 2000) == 0);
-  MUST(rdma_ack_cm_event(expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED)) == 0);
-  make_pair(id);
+  prepare(channel, id, at);
   struct rdma_conn_param param = {.retry_count = 7};
   MUST(rdma_connect(id, &param) == 0);
   MUST(rdma_ack_cm_event(expect(channel, RDMA_CM_EVENT_ESTABLISHED)) == 0);
@@ -82,18 +59,4 @@ static void visit(struct rdma_event_channel* channel, struct rdma_cm_id* id, str
   rdma_destroy_qp(id);
 }
 
-int main(int argc, char** argv) {
-  if (argc != 4) {
-    fprintf(stderr, "usage: goodbye serve|connect ADDRESS PORT\n");
-    return 2;
-  }
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3]))};
-  MUST(inet_pton(AF_INET, argv[2], &at.sin_addr) == 1);
-  struct rdma_event_channel* channel = rdma_create_event_channel();
-  struct rdma_cm_id* id;
-  MUST(channel != NULL && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
-  (strcmp(argv[1], "serve") == 0 ? serve : visit)(channel, id, (struct sockaddr*)&at);
-  MUST(rdma_destroy_id(id) == 0);
-  rdma_destroy_event_channel(channel);
-  return 0;
-}
+int main(int argc, char** argv) { return run_role(argc, argv, serve, visit); }

@@ -7,26 +7,22 @@
  * with all; every byte that arrives is checked; a line says how the two compare. Exit status 0:
  * everything arrived.
  *
- * All processes keep the default receive buffer, net.core.rmem_default: a seccomp filter refuses
- * SO_RCVBUF, which needs no privilege and touches nobody else.
+ * All processes keep the default receive buffer: see receive_buffers.h.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <infiniband/verbs.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "receive_buffers.h"
 
 #define CHECK(condition)                                                                           \
   do {                                                                                             \
@@ -70,22 +66,6 @@ struct introduction {
   uint32_t rkey;
   uint64_t address;
 };
-
-static void refuse_receive_buffers(void) {
-  struct sock_filter code[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 5),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[1])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SOL_SOCKET, 0, 3),
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_RCVBUF, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  struct sock_fprog program = {sizeof code / sizeof *code, code};
-  CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-  CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
-}
 
 static struct ibv_context* open_device(void) {
   int count = 0;
@@ -470,7 +450,7 @@ int main(int argc, char** argv) {
     }
   }
   if (senders < 1 || senders > kMaxSenders || mib < 1 || mib > 4096) usage();
-  refuse_receive_buffers();
+  CHECK(refuse_receive_buffers());
   if (optind + 2 == argc) {
     const uint32_t size = (uint32_t)atoi(argv[optind + 1]);
     if (size < 8 || size > 64u << 20) usage();

@@ -6,22 +6,9 @@
  * Both print what they were told: the server the client's private data, the client the event, its
  * status and the server's private data. Exit status 0: as it should be.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <rdma/rdma_cma.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "cm_roles.h"
 
 static const char kRequest[] = "may I?", kRefusal[] = "no, and this is why";
-
-#define MUST(condition)                                                                     \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-      exit(1);                                                                              \
-    }                                                                                       \
-  } while (0)
 
 static struct rdma_cm_event* expect(struct rdma_event_channel* channel,
                                     enum rdma_cm_event_type wanted) {
@@ -46,14 +33,7 @@ static void serve(struct rdma_event_channel* channel, struct rdma_cm_id* id, str
 }
 
 static void ask(struct rdma_event_channel* channel, struct rdma_cm_id* id, struct sockaddr* at) {
-  MUST(rdma_resolve_addr(id, NULL, at, 2000) == 0);
-  MUST(rdma_ack_cm_event(expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED)) == 0);
-  MUST(rdma_resolve_route(id, 2000) == 0);
-  MUST(rdma_ack_cm_event(expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED)) == 0);
-  struct ibv_qp_init_attr init = {
-      .qp_type = IBV_QPT_RC,
-      .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1}};
-  MUST(rdma_create_qp(id, NULL, &init) == 0);
+  prepare(channel, id, at);
   struct rdma_conn_param param = {.private_data = kRequest, .private_data_len = sizeof kRequest};
   MUST(rdma_connect(id, &param) == 0);
   struct rdma_cm_event* event = expect(channel, RDMA_CM_EVENT_REJECTED);
@@ -67,18 +47,4 @@ static void ask(struct rdma_event_channel* channel, struct rdma_cm_id* id, struc
   if (refused != 28) exit(1);
 }
 
-int main(int argc, char** argv) {
-  if (argc != 4) {
-    fprintf(stderr, "usage: reject serve|connect ADDRESS PORT\n");
-    return 2;
-  }
-  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3]))};
-  MUST(inet_pton(AF_INET, argv[2], &at.sin_addr) == 1);
-  struct rdma_event_channel* channel = rdma_create_event_channel();
-  struct rdma_cm_id* id;
-  MUST(channel != NULL && rdma_create_id(channel, &id, NULL, RDMA_PS_TCP) == 0);
-  (strcmp(argv[1], "serve") == 0 ? serve : ask)(channel, id, (struct sockaddr*)&at);
-  MUST(rdma_destroy_id(id) == 0);
-  rdma_destroy_event_channel(channel);
-  return 0;
-}
+int main(int argc, char** argv) { return run_role(argc, argv, serve, ask); }
