@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cstdarg>
@@ -38,6 +39,7 @@ int copied(int fd, int copy) {
   if (const auto channel = ucma::channel_inode(fd)) {
     static_cast<void>(ucma::remember_descriptor(copy, *channel));
   }
+  sysfs::file_copied(fd, copy);
   return copy;
 }
 
@@ -52,6 +54,7 @@ int copied(int fd, int copy) {
   static_cast<void>(next::get<"dup3", decltype(dup3)>());
   static_cast<void>(next::get<"fcntl", decltype(fcntl)>());
   static_cast<void>(next::get<"read", decltype(read)>());
+  static_cast<void>(next::get<"readv", decltype(readv)>());
   static_cast<void>(next::get<"pread", decltype(pread)>());
 }
 
@@ -74,6 +77,7 @@ VERBENA_EXPORT ssize_t write(int fd, const void* bytes, size_t size) {
 VERBENA_EXPORT int close(int fd) {
   const auto channel = ucma::channel_inode(fd);
   if (channel) ucma::forget_descriptor(fd);
+  sysfs::file_closed(fd);
   const int result = next::get<"close", decltype(close)>()(fd);
   if (channel) ucma::channel_closed(*channel);
   return result;
@@ -100,6 +104,11 @@ VERBENA_EXPORT int fcntl64(int fd, int command, ...) __attribute__((alias("fcntl
 VERBENA_EXPORT ssize_t read(int fd, void* to, size_t size) {
   sysfs::refresh_at_start(fd);
   return next::get<"read", decltype(read)>()(fd, to, size);
+}
+
+VERBENA_EXPORT ssize_t readv(int fd, const struct iovec* to, int count) {
+  sysfs::refresh_at_start(fd);
+  return next::get<"readv", decltype(readv)>()(fd, to, count);
 }
 
 VERBENA_EXPORT ssize_t pread(int fd, void* to, size_t size, off_t offset) {

@@ -29,7 +29,11 @@ class KnownDescriptors {
     return true;
   }
 
-  void forget(int fd) { static_cast<void>(remember(fd, 0)); }
+  void forget(int fd) {
+    const auto at = static_cast<std::size_t>(fd);
+    if (at >= inodes_.size() || inodes_[at].load(std::memory_order_relaxed) == 0) return;
+    inodes_[at].store(0, std::memory_order_release);
+  }
 
   /// What was remembered of `fd`, if it still refers to that.
   [[nodiscard]] std::optional<ino_t> find(int fd) const {

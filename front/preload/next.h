@@ -11,8 +11,9 @@
 
 namespace verbena::front::next {
 
-/// Looked up at the first call; hooks.cc makes one while the library is loaded, so that later
-/// ones, in signal handlers too, only load a pointer.
+/// Looked up at the first call; those that signal handlers may make are looked up while the library
+/// is loaded (look_up() of path_hooks.cc and descriptor_hooks.cc), so that they only load a
+/// pointer.
 template <real::Name Symbol, typename Function>
 [[nodiscard]] Function* get() {
   static std::atomic<void*> found{nullptr};

@@ -63,6 +63,12 @@ int open_file(const Node& node, int flags) {
   return fd;
 }
 
+void file_copied(int fd, int copy) {
+  if (const auto inode = files.find(fd)) static_cast<void>(files.remember(copy, *inode));
+}
+
+void file_closed(int fd) { files.forget(fd); }
+
 void refresh_at_start(int fd) {
   if (files.find(fd) && lseek(fd, 0, SEEK_CUR) == 0) refresh(fd);
 }

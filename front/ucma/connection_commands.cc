@@ -118,7 +118,6 @@ Status listen(Ucma& ucma, const Command& command) {
   }
   if (id.state != IdState::bound) return wrong_state("bound, and not connected");
   if (auto opened = open_addresses(nic, id); !opened) return opened;
-  if (auto steered = nic.listen_port(*id.port); !steered) return steered;
 
   using Family = cm::ListenParameters::Family;
   Status listening = Ok{};
@@ -135,7 +134,14 @@ Status listen(Ucma& ucma, const Command& command) {
       listening = listener.error();
     }
   });
-  if (listening) id.state = IdState::listening;
+  if (!listening) return listening;
+  // Only now: a request that comes while the port is said to be listened to, and is not, would be
+  // refused. Until then it waits.
+  if (auto announced = nic.listen_port(*id.port); !announced) {
+    ucma.stop_listening(id);
+    return announced;
+  }
+  id.state = IdState::listening;
   return listening;
 }
 

@@ -215,15 +215,25 @@ void Ucma::drop_events_of(Id& id) {
   }
 }
 
+void Ucma::stop_listening(Id& id) {
+  if (nic_ != nullptr) {
+    nic_->manage([&](cm::ConnectionManager& manager, Instant) { manager.close(*id.listener); });
+  }
+  by_listener_.erase(key(*id.listener));
+  id.listener.reset();
+  drop_events_of(id);
+}
+
 void Ucma::destroy_id(Id& id) {
   if (nic_ != nullptr) {
+    // First: requests that come from now on wait for the next one who listens there. Those for a
+    // listener that is gone would be refused.
+    if (id.port) nic_->release_port(*id.port);
     nic_->manage([&](cm::ConnectionManager& manager, Instant now) {
-      if (id.listener) manager.close(*id.listener);
       if (id.connection) manager.destroy(*id.connection, now);
     });
-    if (id.port) nic_->release_port(*id.port);
   }
-  if (id.listener) by_listener_.erase(key(*id.listener));
+  if (id.listener) stop_listening(id);
   if (id.connection) by_connection_.erase(key(*id.connection));
   drop_events_of(id);
   std::erase_if(memberships_, [&](const auto& m) { return m.second->id == id.handle; });

@@ -52,6 +52,8 @@ class Ucma final : host::ConnectionObserver {
   /// To another channel; its events are the caller's to move.
   void move(std::uint32_t handle, Channel& channel);
   /// Ends its connection, frees its port, forgets its events.
+  /// Requests that nobody has taken are refused.
+  void stop_listening(Id& id);
   void destroy_id(Id& id);
 
   [[nodiscard]] Result<Membership*> find_membership(std::uint32_t handle);

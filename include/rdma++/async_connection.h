@@ -303,14 +303,14 @@ Task<> AsyncConnection::send_value(T value, WaitOptions options) {
   const Buffer room = buffer(sizeof(T));
   std::memcpy(room.data(), &value, sizeof value);
   const Completion done = co_await send(room, options);
-  done.check();
+  source_->connection.checked(done);
 }
 
 template <Value T>
 Task<T> AsyncConnection::recv_value(WaitOptions options) {
   const Buffer room = buffer(sizeof(T));
   const Completion done = co_await recv(room, options);
-  done.check();
+  source_->connection.checked(done);
   if (done.length() != sizeof(T)) {
     throw Error{"recv_value", source_->connection.peer_name(), EBADMSG,
                 concat("the peer sent ", done.length(), " bytes, wanted are ", sizeof(T))};

@@ -70,6 +70,16 @@ void Meeting::go_to_root(const Options& options, std::uint16_t port) {
   others_.front().send_value(hello_of(rank_));
 }
 
+namespace {
+
+rdma::ConnInfo decoded(const rdma::ConnInfo::Wire& wire, unsigned from) {
+  const auto info = rdma::ConnInfo::decode(wire);
+  check(info.has_value(), "what rank {} has for this one is no ConnInfo", from);
+  return *info;
+}
+
+}  // namespace
+
 std::vector<rdma::ConnInfo> Meeting::exchange_at_root(const std::vector<rdma::ConnInfo>& mine) {
   std::vector<std::vector<rdma::ConnInfo::Wire>> rows(rank_.count);  // [from][to]
   for (const rdma::ConnInfo& info : mine) rows[0].push_back(info.encode());
@@ -81,7 +91,9 @@ std::vector<rdma::ConnInfo> Meeting::exchange_at_root(const std::vector<rdma::Co
     for (unsigned from = 0; from < rank_.count; ++from) others_[to - 1].send_bytes(rows[from][to]);
   }
   std::vector<rdma::ConnInfo> theirs;
-  for (const auto& row : rows) theirs.push_back(rdma::ConnInfo::decode(row[0]).value());
+  for (unsigned from = 0; from < rank_.count; ++from) {
+    theirs.push_back(decoded(rows[from][0], from));
+  }
   return theirs;
 }
 
@@ -93,9 +105,7 @@ std::vector<rdma::ConnInfo> Meeting::exchange(const std::vector<rdma::ConnInfo>&
   for (unsigned from = 0; from < rank_.count; ++from) {
     rdma::ConnInfo::Wire wire;
     root.recv_bytes(wire);
-    const auto info = rdma::ConnInfo::decode(wire);
-    check(info.has_value(), "what rank {} has for this one is no ConnInfo", from);
-    theirs.push_back(*info);
+    theirs.push_back(decoded(wire, from));
   }
   return theirs;
 }

@@ -4,6 +4,7 @@
 #include <sys/sysinfo.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <utility>
@@ -142,6 +143,19 @@ void print_options(const CLI::App& app) {
   }
 }
 
+/// What to say to somebody who takes the lab for one with a server and a client; empty: nobody
+/// does.
+std::string refuse_ends(const CLI::App& app, int argc, char** argv) {
+  const bool asked = std::any_of(argv + 1, argv + argc, [](std::string_view argument) {
+    return argument == "server" || argument == "client";
+  });
+  if (!asked) return "";
+  return app.get_option_no_throw("--rank") != nullptr
+             ? "this lab has ranks, not a server and a client: on each host, "
+               "--ranks N --rank I --root HOST"
+             : "this lab has both its ends in one process: it needs no server and no client";
+}
+
 }  // namespace
 
 Options parse(int argc, char** argv, const Defaults& defaults) {
@@ -172,6 +186,8 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
     throw Answered{0};
   }
   try {
+    const std::string refusal = defaults.two_ends ? "" : refuse_ends(app, argc, argv);
+    if (!refusal.empty()) throw CLI::ValidationError{refusal};
     app.parse(argc, argv);
     check_size(options, defaults);
     hand_over(device_options, options);

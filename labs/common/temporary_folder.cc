@@ -34,8 +34,9 @@ struct Entry {
 
 /// With nothing but what signal-safety(7) allows: no memory, no stdio, no opendir.
 void remove_tree(int parent, const char* name, int depth) noexcept {
+  if (depth == 0) return;
   const int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (folder < 0 || depth == 0) return;
+  if (folder < 0) return;
   alignas(Entry) char room[4096];
   for (long got = 0; (got = syscall(SYS_getdents64, folder, room, sizeof room)) > 0;) {
     for (long at = 0; at < got;) {

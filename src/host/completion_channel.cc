@@ -1,11 +1,7 @@
 #include "host/completion_channel.h"
 
-#include <fcntl.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <cerrno>
-#include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "host/nic.h"
@@ -13,12 +9,10 @@
 namespace verbena::host {
 
 Result<CompletionChannel*> CompletionChannel::create() {
-  const int fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
-  if (fd < 0) return Error{errno, "eventfd for a completion channel"};
-  return new CompletionChannel{fd};
+  std::unique_ptr<CompletionChannel> channel{new CompletionChannel};
+  if (channel->fd() < 0) return Error{errno, "eventfd for a completion channel"};
+  return channel.release();
 }
-
-CompletionChannel::~CompletionChannel() { close(fd_); }
 
 void CompletionChannel::append(CompletionQueue& cq) {
   cq.next_waiting = nullptr;
@@ -27,18 +21,14 @@ void CompletionChannel::append(CompletionQueue& cq) {
 }
 
 void CompletionChannel::raise(CompletionQueue& cq) {
-  {
-    const std::lock_guard lock{mutex_};
-    if (cq.events_waiting++ == 0) append(cq);
-  }
-  // Fails only when 2^64 - 2 events wait.
-  [[maybe_unused]] const int r = eventfd_write(fd_, 1);
+  const std::lock_guard lock{mutex_};
+  if (cq.events_waiting++ == 0) append(cq);
+  tokens_.give();
 }
 
 Result<CompletionQueue*> CompletionChannel::get() {
   for (;;) {
-    eventfd_t one = 0;
-    if (eventfd_read(fd_, &one) != 0) return Error{errno, "reading a completion channel"};
+    if (!tokens_.take()) return Error{errno, "reading a completion channel"};
     const std::lock_guard lock{mutex_};
     if (first_ == nullptr) continue;  // its queue was destroyed meanwhile
     CompletionQueue& cq = *first_;
@@ -52,7 +42,8 @@ Result<CompletionQueue*> CompletionChannel::get() {
 
 unsigned CompletionChannel::forget(CompletionQueue& cq) {
   const std::lock_guard lock{mutex_};
-  if (std::exchange(cq.events_waiting, 0) > 0) {
+  if (const auto waiting = std::exchange(cq.events_waiting, 0); waiting > 0) {
+    tokens_.take_back(waiting);
     CompletionQueue* before = nullptr;
     for (CompletionQueue* at = first_; at != &cq; at = at->next_waiting) before = at;
     (before == nullptr ? first_ : before->next_waiting) = cq.next_waiting;

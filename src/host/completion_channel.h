@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "base/result.h"
+#include "host/event_tokens.h"
 
 namespace verbena::host {
 
@@ -13,11 +14,8 @@ struct CompletionQueue;
 class CompletionChannel {
  public:
   static Result<CompletionChannel*> create();
-  ~CompletionChannel();
-  CompletionChannel(const CompletionChannel&) = delete;
-  CompletionChannel& operator=(const CompletionChannel&) = delete;
 
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return tokens_.fd(); }
 
   /// Any thread. Needs no memory: a program that sleeps for the event would never wake.
   void raise(CompletionQueue& cq);
@@ -29,11 +27,11 @@ class CompletionChannel {
   unsigned forget(CompletionQueue& cq);
 
  private:
-  explicit CompletionChannel(int fd) : fd_{fd} {}
+  CompletionChannel() = default;
   void append(CompletionQueue& cq);
 
-  const int fd_;  // eventfd, semaphore; may count more than the queue holds, never less
   std::mutex mutex_;
+  EventTokens tokens_;  // one for each event that waits, but for one that a get() has in its hand
   // Queues with events that nobody took, linked through them.
   CompletionQueue* first_ = nullptr;
   CompletionQueue* last_ = nullptr;

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/result.h"
+#include "host/event_tokens.h"
 
 namespace verbena::host {
 
@@ -29,11 +30,8 @@ struct AsyncEvent {
 class EventChannel {
  public:
   static Result<EventChannel*> create();
-  ~EventChannel();
-  EventChannel(const EventChannel&) = delete;
-  EventChannel& operator=(const EventChannel&) = delete;
 
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return tokens_.fd(); }
 
   /// Any thread. An event of the port that waits already is moved to the end: a program that
   /// doesn't listen doesn't gather them. Without memory the event is lost, as the kernel's would
@@ -48,12 +46,11 @@ class EventChannel {
   unsigned forget(const EventSource& source);
 
  private:
-  explicit EventChannel(int fd) : fd_{fd} {}
-  /// False: it waits already.
-  bool add(const AsyncEvent& event);
+  EventChannel() = default;
+  void add(const AsyncEvent& event);
 
-  const int fd_;  // eventfd, semaphore; may count more than the queue holds, never less
   std::mutex mutex_;
+  EventTokens tokens_;  // one for each event that waits, but for one that a get() has in its hand
   std::deque<AsyncEvent> events_;
   std::atomic<std::uint64_t> lost_{0};
 };

@@ -258,7 +258,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
   /// With the lock.
   [[nodiscard]] Statistics statistics() const;
 
-  Status open_for_listeners(const std::vector<Device>& devices);
+  Status open_for_listeners(const std::vector<Device>& devices, LogLevel level);
   /// Devices have changed: whoever is reached everywhere is reached at new addresses, too.
   void follow_devices();
 
@@ -369,7 +369,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
     if (d.bytes.size() >= packet::Bth::kSize &&
         Qpn{load_be24(&d.bytes[kDestinationQpn])} == packet::kGsiQpn) {
-      if (!wire_->nobody_listens(d) || !waiting_.add(d, now_)) manage_datagram(d);
+      if (!wire_->nobody_listens(d) || !wait_for_listener(d)) manage_datagram(d);
       return;
     }
     rnic.receive(d, now_);
@@ -385,6 +385,11 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     if (!mad) return;
     mad->orphaned = wire_->owner_is_dead(d);
     manager.receive(*mad, now_);
+  }
+  bool wait_for_listener(const packet::Datagram& d) {
+    return waiting_.add(
+        d, now_,
+        wire_->is_bound(d) ? WaitingRequests::kPatienceIfBound : WaitingRequests::kPatience);
   }
   void look_for_listeners() {
     waiting_.look(now_, [this](const packet::Datagram& d, bool last) {

@@ -92,11 +92,11 @@ Status Nic::Impl::open_datagrams(const Device& device, QueuePair& qp) {
 
 Status Nic::Impl::open_everywhere(wire::Family family) {
   everywhere_.add_listeners(family);
-  return open_for_listeners(monitor->devices());
+  return open_for_listeners(monitor->devices(), LogLevel::warn);
 }
 
 /// One that can't be opened (another user has it, it is tentative still) keeps none of the others.
-Status Nic::Impl::open_for_listeners(const std::vector<Device>& devices) {
+Status Nic::Impl::open_for_listeners(const std::vector<Device>& devices, LogLevel level) {
   bool any = false;
   Status last = Error{EADDRNOTAVAIL, "no address to listen at"};
   for (const Device& device : devices) {
@@ -104,7 +104,10 @@ Status Nic::Impl::open_for_listeners(const std::vector<Device>& devices) {
       if (address == IpAddress{} || !everywhere_.listens_at(address)) continue;
       auto opened = open_address(address, device.interface_index);
       any = any || opened.ok();
-      if (!opened) last = std::move(opened);
+      if (opened) continue;
+      log(level, "a listener at every address isn't heard at {}: {}", address.text(),
+          opened.error().message);
+      last = std::move(opened);
     }
   }
   return any ? Ok{} : last;
@@ -115,7 +118,7 @@ void Nic::Impl::follow_devices() try {
   devices_changed_.store(false);
   if (everywhere_.empty()) return;
   const auto devices = monitor->devices();
-  (void)open_for_listeners(devices);
+  (void)open_for_listeners(devices, LogLevel::debug);
   for (QueuePair* qp : everywhere_.pairs()) {
     const auto device = std::find_if(devices.begin(), devices.end(),
                                      [&](const Device& d) { return d.name == qp->device; });

@@ -19,14 +19,16 @@ class WaitingRequests {
  public:
   /// How long a request waits for a listener before it is refused.
   static constexpr Duration kPatience = std::chrono::milliseconds{50};
+  /// … if somebody has the port already, and will listen (qperf tells its client before it does).
+  static constexpr Duration kPatienceIfBound = std::chrono::milliseconds{500};
   /// How often it is looked whether there is one now; another process doesn't tell.
   static constexpr Duration kInterval = std::chrono::milliseconds{5};
   static constexpr std::size_t kMost = 256;
 
   /// False: too many wait.
-  bool add(const packet::Datagram& d, Instant now) {
+  bool add(const packet::Datagram& d, Instant now, Duration patience = kPatience) {
     if (waiting_.size() >= kMost) return false;
-    waiting_.push_back({d, {d.bytes.begin(), d.bytes.end()}, now + kPatience});
+    waiting_.push_back({d, {d.bytes.begin(), d.bytes.end()}, now + patience});
     next_look_ = std::min(next_look_, now + kInterval);
     return true;
   }

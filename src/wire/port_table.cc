@@ -340,6 +340,17 @@ std::optional<std::uint32_t> listener_of(const SharedTable& table, packet::Servi
   return found;
 }
 
+bool is_bound(const SharedTable& table, packet::ServiceId service, const IpAddress& address) {
+  const auto space = service.space();
+  if (!space) return false;
+  const PortBinding wanted{.space = *space, .port = service.port(), .address = address};
+  bool found = false;
+  for_each_live(table, service, [&](std::size_t, const PortEntry& entry) {
+    found = found || (entry.state != PortState::trying && overlap(wanted, entry.binding));
+  });
+  return found;
+}
+
 std::vector<std::uint32_t> listening_slots(const SharedTable& table) {
   std::vector<std::uint32_t> slots;
   for_each_live(table, [&](std::size_t, const PortEntry& entry) {

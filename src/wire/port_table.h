@@ -79,6 +79,9 @@ struct Listener {
 [[nodiscard]] std::optional<std::uint32_t> listener_of(const SharedTable& table,
                                                        packet::ServiceId service,
                                                        const IpAddress& address);
+/// Whether a live process has the port, listening or not.
+[[nodiscard]] bool is_bound(const SharedTable& table, packet::ServiceId service,
+                            const IpAddress& address);
 /// Every slot that listens on anything.
 [[nodiscard]] std::vector<std::uint32_t> listening_slots(const SharedTable& table);
 

@@ -30,6 +30,13 @@
 namespace verbena::wire {
 namespace {
 
+/// What a connection request is for; nullopt: it is none.
+std::optional<packet::ServiceId> service_of(const packet::Datagram& d) {
+  const auto target = packet::cm_target(d.bytes);
+  const auto* request = target ? std::get_if<packet::ToListener>(&*target) : nullptr;
+  return request != nullptr ? std::optional{request->service} : std::nullopt;
+}
+
 constexpr std::size_t kMinFrame = packet::Bth::kSize + packet::kIcrcSize;
 constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
 
@@ -348,9 +355,13 @@ class UdpWire::Impl {
   }
 
   [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const {
-    const auto target = packet::cm_target(d.bytes);
-    const auto* request = target ? std::get_if<packet::ToListener>(&*target) : nullptr;
-    return request != nullptr && !listener_of(table_, request->service, d.destination);
+    const auto service = service_of(d);
+    return service && !listener_of(table_, *service, d.destination);
+  }
+
+  [[nodiscard]] bool is_bound(const packet::Datagram& d) const {
+    const auto service = service_of(d);
+    return service && wire::is_bound(table_, *service, d.destination);
   }
 
   [[nodiscard]] bool owner_is_dead(const packet::Datagram& d) const {
@@ -531,6 +542,7 @@ Status UdpWire::listen_port(PortId id) { return impl_->listen_port(id); }
 void UdpWire::release_port(PortId id) { impl_->release_port(id); }
 
 bool UdpWire::nobody_listens(const packet::Datagram& d) const { return impl_->nobody_listens(d); }
+bool UdpWire::is_bound(const packet::Datagram& d) const { return impl_->is_bound(d); }
 bool UdpWire::owner_is_dead(const packet::Datagram& d) const { return impl_->owner_is_dead(d); }
 bool UdpWire::pass_to_listener(const packet::Datagram& d) { return impl_->pass_to_listener(d); }
 

@@ -90,6 +90,8 @@ class UdpWire final : public packet::FrameSink {
   void release_port(PortId id);
   /// A connection request (REQ or SIDR_REQ to QP 1) for which no process listens.
   [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const;
+  /// … and to whose port a process is bound: it may be about to listen.
+  [[nodiscard]] bool is_bound(const packet::Datagram& d) const;
   /// A message about a connection of a process that has died.
   [[nodiscard]] bool owner_is_dead(const packet::Datagram& d) const;
   /// The same request later: another process may have begun to listen. True: it has it now.

@@ -288,6 +288,9 @@ def run_cases():
                (r'--wire.*"shm" is not a wire; there is: udp',), 2)
     yield Tool(LO, "tool/run-no-such-wire-variable", arguments("run", "--", "true"),
                (r'VERBENA_WIRE: "shm" is not a wire; there is: udp',), 2, (("VERBENA_WIRE", "shm"),))
+    for option in ("--pcap", "--trace"):
+        yield Tool(LO, f"tool/run{option}-of-nothing", arguments("run", option, "--", "true"),
+                   (rf"{option}.*where is the FILE",), 2)
     yield Tool(LO, "tool/run-wrong-option", arguments("run", "--no-such", "--", "true"),
                ("--no-such", "--help"), 2)
     yield Tool(LO, "tool/run-options-of-the-program", arguments("run", "ibv_devinfo", "-v"),

@@ -1,6 +1,8 @@
 // Connections by rdma_cm: how they begin, what they carry, how they end.
 #include "tests/rdmapp/loopback.h"
 
+#include <semaphore>
+
 namespace rdma::test {
 namespace {
 
@@ -154,6 +156,27 @@ TEST_F(Connections, NobodyListens) {
   }
   EXPECT_THAT(message_of<Rejected>([&] { (void)Connection::connect(kHost, port); }),
               AllOf(HasSubstr(concat("to 127.0.0.1:", port)), HasSubstr("nobody listens")));
+}
+
+/// A client that is faster than its server, which is about to listen, waits for it.
+TEST_F(Connections, AClientMayComeWhileTheListenerIsOpened) {
+  constexpr int kRounds = 100;
+  const std::uint16_t port = Listener{SocketAddress::of(kHost, 0)}.port();
+  std::binary_semaphore begin{0};
+  together(
+      [&] {
+        for (int i = 0; i < kRounds; ++i) {
+          begin.release();
+          Listener listener{SocketAddress::of(kHost, port)};
+          const Connection accepted = listener.accept({.timeout = 10s});
+        }
+      },
+      [&] {
+        for (int i = 0; i < kRounds; ++i) {
+          begin.acquire();
+          (void)Connection::connect(kHost, port, {.timeout = 10s, .linger = 0ms});
+        }
+      });
 }
 
 TEST_F(Connections, NobodyComesOrAnswers) {

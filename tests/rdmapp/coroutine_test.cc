@@ -92,6 +92,20 @@ TEST_P(Coroutines, AFailureIsAStatusUnlessOneChecks) {
   EXPECT_THROW(reactor.run(many_writes(client, target.remote(), 1)), CompletionError);
 }
 
+Task<> expect_goodbye(AsyncConnection& conn) {
+  try {
+    (void)co_await conn.recv_value<int>();
+    ADD_FAILURE() << "a value of nobody";
+  } catch (const Disconnected&) {
+  }
+}
+
+Task<> say_goodbye(AsyncConnection& conn) { co_await conn.disconnect(); }
+
+TEST_P(Coroutines, AValueOfAPeerThatHangsUpIsNoFailedRequest) {
+  reactor.run(reactor.when_all(both(expect_goodbye(client), say_goodbye(server))));
+}
+
 Task<> receive(AsyncConnection& conn, WaitOptions options) {
   const Buffer room = conn.buffer(64);
   co_await conn.recv(room, std::move(options));

@@ -68,6 +68,12 @@ std::string check_faults(const std::string& spec) {
   return parsed ? "" : parsed.error().message;
 }
 
+/// CLI11 takes whatever follows, "--" and the next option as well.
+std::string check_file(const std::string& name) {
+  if (!name.starts_with('-')) return "";
+  return fmt::format("{}: where is the FILE? (one of that name would be ./{})", name, name);
+}
+
 std::string check_wire(const std::string& name) {
   settings::Settings nobodys;
   const auto wire = std::ranges::find(settings::variables(), "--wire", &settings::Variable::option);
@@ -117,12 +123,14 @@ int main_of_verbena(int argc, char** argv) {
       ->add_option("--pcap", run_options.pcap,
                    "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); a "
                    "second process' file has its process id in the name")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
   run_command
       ->add_option("--trace", run_options.trace,
                    "Write posts, frames, retransmissions, completions and changes of state to "
                    "FILE, as JSON lines (VERBENA_TRACE)")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
   run_command
       ->add_flag("--stats", run_options.stats,
                  "Print the counters of ports and queue pairs when PROGRAM exits, or write them "

@@ -27,7 +27,8 @@ namespace fs = std::filesystem;
 constexpr auto kUsage = R"(usage: verbena lab list                       the labs, an idea each
        verbena lab NAME [OPTION…]             both ends on this machine
        verbena lab NAME server [OPTION…]      one end here …
-       verbena lab NAME client HOST [OPTION…] … and one there
+       verbena lab NAME client HOST [OPTION…] … and one there (two-qp is in one process; labs with
+                                              ranks have --ranks N --rank I --root HOST)
        verbena lab NAME --help                what NAME does, and its options
        verbena lab all [OPTION…]              every one, and a table of the results
 )";

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <memory>
@@ -43,6 +44,20 @@ TEST_F(CompletionChannelTest, EveryEventIsTakenOnceAndCounted) {
   EXPECT_EQ(b.events_taken, 1u);
   channel->raise(b);
   EXPECT_EQ(take_all(), (Queues{&b}));
+}
+
+TEST_F(CompletionChannelTest, IsReadableWhileAnEventWaits) {
+  const auto readable = [&] {
+    pollfd p{channel->fd(), POLLIN, 0};
+    return poll(&p, 1, 0) == 1;
+  };
+  for (CompletionQueue* q : {&a, &b, &a}) channel->raise(*q);
+  channel->forget(a);
+  EXPECT_TRUE(readable());
+  EXPECT_EQ(take_all(), (Queues{&b}));
+  channel->raise(c);
+  channel->forget(c);
+  EXPECT_FALSE(readable());
 }
 
 TEST_F(CompletionChannelTest, AQueueThatGoesTakesItsEventsAlong) {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <cerrno>
 #include <memory>
@@ -36,6 +37,17 @@ TEST_F(EventChannelTest, PortEventsThatNobodyTakesDoNotPileUp) {
   }
   EXPECT_EQ(take_all(), (std::vector{9, 18, 10}));
   EXPECT_EQ(take_all(), std::vector<int>{});
+}
+
+TEST_F(EventChannelTest, IsNotReadableForTheEventsOfWhatIsGone) {
+  EventSource source{channel.get(), nullptr, 0};
+  channel->raise({5, &source});
+  channel->raise({6, &source});
+  channel->forget(source);
+  pollfd p{channel->fd(), POLLIN, 0};
+  EXPECT_EQ(poll(&p, 1, 0), 0);
+  channel->raise({9, nullptr});
+  EXPECT_EQ(take_all(), std::vector{9});
 }
 
 TEST_F(EventChannelTest, TheLastWordOfAPortStandsLast) {

@@ -11,11 +11,11 @@ namespace {
 using namespace std::chrono_literals;
 
 struct WaitingRequestsTest : testing::Test {
-  void ask(std::uint8_t number) {
+  void ask(std::uint8_t number, Duration patience = WaitingRequests::kPatience) {
     const std::vector<std::uint8_t> bytes(20, number);
     packet::Datagram d;
     d.bytes = bytes;
-    ASSERT_TRUE(waiting.add(d, now));
+    ASSERT_TRUE(waiting.add(d, now, patience));
   }
   /// The requests that are looked at now; `settled` of them find a listener.
   std::vector<std::uint8_t> look(std::vector<std::uint8_t> settled) {
@@ -57,6 +57,17 @@ TEST_F(WaitingRequestsTest, IsOverAfterItsPatience) {
   EXPECT_EQ(lasts, (std::vector<bool>{false, true}));
   EXPECT_EQ(look({}), std::vector<std::uint8_t>{});
   EXPECT_EQ(waiting.next_look(), kNever);
+}
+
+TEST_F(WaitingRequestsTest, IsMorePatientWithAPortThatSomebodyHas) {
+  ask(1);
+  ask(2, WaitingRequests::kPatienceIfBound);
+  now += WaitingRequests::kPatience;
+  EXPECT_EQ(look({}), (std::vector<std::uint8_t>{1, 2}));
+  EXPECT_EQ(lasts, (std::vector<bool>{true, false}));
+  now += WaitingRequests::kPatienceIfBound - WaitingRequests::kPatience;
+  EXPECT_EQ(look({}), std::vector<std::uint8_t>{2});
+  EXPECT_TRUE(lasts.back());
 }
 
 TEST_F(WaitingRequestsTest, HasALimit) {
