@@ -50,7 +50,12 @@ std::string value_of(std::string_view option, const std::vector<std::string>& ar
   return {};
 }
 
-bool is_hardware(std::string_view device) { return !device.empty() && !device.starts_with("vb_"); }
+/// A name that nobody has is not hardware's: the lab then says which there are.
+bool is_hardware(const std::string& device) {
+  std::error_code unknown;
+  return !device.empty() && !device.starts_with("vb_") &&
+         fs::exists(fs::path{"/sys/class/infiniband"} / device, unknown);
+}
 
 /// Empty for what can't be resolved; opening it says why.
 fs::path resolved(const fs::path& path) {
@@ -199,7 +204,11 @@ int lab(const std::vector<std::string>& words) {
 
   const std::string& name = words.front();
   const std::vector<std::string> arguments{words.begin() + 1, words.end()};
-  if (name == "list") return list(labs);
+  if (name == "list") {
+    return arguments.empty() ? list(labs)
+                             : fail(kExitUsage, fmt::format("list {}: list takes nothing",
+                                                            arguments.front()));
+  }
   if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
     return fail(kExitUsage, problem);
   }
