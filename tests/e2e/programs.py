@@ -222,4 +222,5 @@ class Files:
         return found
 
     def new(self):
-        return sorted(self._list() - self._before)
+        """Sentences."""
+        return [f"file {path}" for path in sorted(self._list() - self._before)]

@@ -109,28 +109,28 @@ def run_case(case, host, network, report, chances=1):
     return final
 
 
-def check_nothing_left(topology, host, network, files, report):
-    """Sockets may need a moment after the last exit; half a second is no timewait. `files` None:
-    others have some at the same time."""
+def check_nothing_left(name, host, find, report, words=""):
+    """`find` says what is left. Sockets may need a moment after the last exit; half a second is no
+    timewait."""
     start = time.monotonic()
     deadline = host.deadline(0.5)
-    while True:
-        left = network.leftovers() + [f"file {path}" for path in (files.new() if files else ())]
-        if not left or time.monotonic() > deadline:
-            break
+    while (left := find()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    name = f"{topology.name}/nothing-left"
     if left:
-        report.add("FAIL", name, time.monotonic() - start, "left behind:\n    " + "\n    ".join(left))
-        return
+        words = "left behind:\n    " + "\n    ".join(left)
+    report.add("FAIL" if left else "ok", name, time.monotonic() - start, words)
+
+
+def check_network(topology, host, network, report):
+    name = f"{topology.name}/nothing-left"
     lost, arrived = network.packets_lost() or (None, 0)
     # Of so many, with 1 % loss, none is lost once in five hundred million runs. A soak's handful of
     # cases may send less.
     if lost == 0 and arrived > 2000:
         report.add("FAIL", name, 0, f"nft dropped none of {arrived} packets: no loss to survive")
-    else:
-        report.add("ok", name, time.monotonic() - start,
-                   f"{lost} of {arrived} packets were lost on purpose" if arrived else "")
+        return
+    check_nothing_left(name, host, network.leftovers, report,
+                       f"{lost} of {arrived} packets were lost on purpose" if arrived else "")
 
 
 def run_topology(topology, chosen, host, outer, again, report):
@@ -147,17 +147,17 @@ def run_topology(topology, chosen, host, outer, again, report):
             report.add("FAIL", case.name, 0, f"network set-up: {error}")
         return
     try:
-        files = None if topology.waits else Files(host)
         for case in chosen:
             chances = 1 + again
             while not run_case(case, host, network, report, chances):
                 chances -= 1
-        check_nothing_left(topology, host, network, files, report)
+        check_network(topology, host, network, report)
     finally:
         network.close()
 
 
 def run_all(chosen, host, outer, jobs, again, report):
+    files = Files(host)
     groups = collections.defaultdict(list)
     for case in chosen:
         groups[case.topology].append(case)
@@ -168,6 +168,7 @@ def run_all(chosen, host, outer, jobs, again, report):
                    for topology, group in groups.items()]
         for future in futures:
             future.result()
+    check_nothing_left("files/nothing-left", host, files.new, report)
 
 
 def soak(chosen, host, outer, jobs, seconds, report):

@@ -148,7 +148,7 @@ def check_leftovers(host, network, report_type, check_nothing_left, failures):
     def verdict(files):
         text = io.StringIO()
         report = report_type(text)
-        check_nothing_left(PLAIN, host, network, files, report)
+        check_nothing_left("nothing-left", host, lambda: network.leftovers() + files.new(), report)
         return text.getvalue()
 
     files = Files(host)

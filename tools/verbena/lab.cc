@@ -205,9 +205,9 @@ int lab(const std::vector<std::string>& words) {
   const std::string& name = words.front();
   const std::vector<std::string> arguments{words.begin() + 1, words.end()};
   if (name == "list") {
-    return arguments.empty() ? list(labs)
-                             : fail(kExitUsage, fmt::format("list {}: list takes nothing",
-                                                            arguments.front()));
+    return arguments.empty()
+               ? list(labs)
+               : fail(kExitUsage, fmt::format("list {}: list takes nothing", arguments.front()));
   }
   if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
     return fail(kExitUsage, problem);
