@@ -1,7 +1,7 @@
 // Connections by rdma_cm: how they begin, what they carry, how they end.
-#include "tests/rdmapp/loopback.h"
-
 #include <semaphore>
+
+#include "tests/rdmapp/loopback.h"
 
 namespace rdma::test {
 namespace {
