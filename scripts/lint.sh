@@ -14,7 +14,7 @@ done
 sources() { find "${folders[@]}" -type f \( "$@" \) | sort; }
 
 mapfile -t formatted < <(sources -name '*.h' -o -name '*.hpp' -o -name '*.cc' -o -name '*.c')
-mapfile -t scripts < <(grep -rlE '^#!.*\b(ba)?sh\b' scripts .ci tests bench 2>/dev/null | sort)
+mapfile -t scripts < <(grep -rIlE '^#!.*\b(ba)?sh\b' scripts .ci tests bench 2>/dev/null | sort)
 mapfile -t python < <(find scripts tests bench -name '*.py' | sort)
 
 status=0

@@ -9,6 +9,8 @@ readonly lab_limit=80  # seconds, less than case_limit
 
 all_labs() { awk '/^[a-z]/ { print $1 }' "$(dirname "$vm")/../../labs/list.txt"; }
 
+labs_are_there=
+
 list_labs() {
   local lab
   for lab in $(all_labs); do echo "lab_${lab}_in_vm"; done

@@ -569,7 +569,7 @@ finish() {
   if ((failed)); then echo "logs: $logs"; elif [ -z "$keep_logs" ]; then rm -rf "$logs"; fi
 }
 
-selftest=no reason='' skip='' programs_are_there='' labs_are_there='' prefix='' regex='' keep_logs='' ours_to_stop=no up_pid='' client_pid='' server_pid='' capture_pid='' next_port=18600 scale=1
+selftest=no reason='' skip='' programs_are_there='' prefix='' regex='' keep_logs='' ours_to_stop=no up_pid='' client_pid='' server_pid='' capture_pid='' next_port=18600 scale=1
 declare -A gids
 while (($#)); do
   case $1 in

@@ -141,7 +141,7 @@ TEST_F(Scattered, IntoMemoryThatKeepsNothing) {
 TEST_F(Scattered, FromMemoryThatIsAllZeros) {
   const auto first = memory->bytes().first(100);
   ASSERT_TRUE(memory->gather_parts(engine::Segment::kNull, {first, 116, 3}));
-  for (const std::size_t at : {0, 99, 116, 331}) EXPECT_EQ(memory->bytes()[at], 0) << at;
+  for (const std::size_t at : {0u, 99u, 116u, 331u}) EXPECT_EQ(memory->bytes()[at], 0) << at;
 }
 
 TEST_F(Scattered, MemoryThatIsGoneIsRefused) {

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 
@@ -83,8 +85,9 @@ TEST(FrameHeaders, LaterFragmentsHaveNoPorts) {
 }
 
 TEST(FrameHeaders, WhatIsCutShortHasNoHeader) {
-  for (const std::string& text :
-       {kMacs + kIpv4 + kUdp, kMacs + kIpv6 + kUdp, kMacs + "8100 bc0c " + kIpv4 + kUdp}) {
+  const std::vector<std::string> texts{kMacs + kIpv4 + kUdp, kMacs + kIpv6 + kUdp,
+                                       kMacs + "8100 bc0c " + kIpv4 + kUdp};
+  for (const std::string& text : texts) {
     const Bytes frame = from_hex(text);
     for (std::size_t n = 0; n <= frame.size(); ++n) {
       const Bytes cut{frame.begin(), frame.begin() + static_cast<std::ptrdiff_t>(n)};
@@ -98,8 +101,10 @@ TEST(FrameHeaders, WhatIsCutShortHasNoHeader) {
     }
   }
   // The header says that it is longer than the frame, or shorter than a header.
-  for (const std::string first : {"4f000020", "44000020", "65000020"}) {
-    const Bytes frame = from_hex(kMacs + "0800 " + first + " 00000000 40110000 01010101 02020202");
+  for (const char* const first : {"4f000020", "44000020", "65000020"}) {
+    std::string text{kMacs};
+    text.append("0800 ").append(first).append(" 00000000 40110000 01010101 02020202");
+    const Bytes frame = from_hex(text);
     EXPECT_TRUE(FrameHeaders{frame}.find(FrameLayer::udp).empty());
   }
 }
