@@ -115,7 +115,7 @@ def tshark(host, network, path, *more):
         host.as_user(network.server.namespace)
         + ["tshark", "-r", path, "--disable-protocol", "rpcordma",
            "-o", "ip.check_checksum:TRUE", "-o", "udp.check_checksum:TRUE", *more],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True, text=True, timeout=120, cwd="/",  # it reads files of where it is
         env={"PATH": "/usr/bin:/bin", "HOME": host.temporary, "LC_ALL": "C"})
     expect(result.returncode == 0, f"tshark ended with {result.returncode}: {result.stderr}")
     # An ordinary user's tests run as the root of a user namespace, which it warns of.
