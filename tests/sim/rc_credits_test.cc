@@ -194,7 +194,9 @@ TEST_F(RcCredits, SequenceNakBehindAnRnrNakUsesUpNoRetry) {
   for (int round = 0; round < 20; ++round) {
     ASSERT_GE(got.size(), 2u) << "round " << round;
     answer(got[0].psn, Syndrome::rnr_nak(1));  // 10 µs
-    answer(got[0].psn, Syndrome::nak(packet::NakCode::psn_sequence_error));
+    for (int i = 0; i < 10; ++i) {             // more than there are retries
+      answer(got[0].psn, Syndrome::nak(packet::NakCode::psn_sequence_error));
+    }
     EXPECT_TRUE(flight().empty()) << "it was told to wait";
     (void)world.run_until([] { return false; }, 20us);
     got = std::exchange(sent, {});
