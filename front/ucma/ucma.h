@@ -52,9 +52,9 @@ class Ucma final : host::ConnectionObserver {
   /// To another channel; its events are the caller's to move.
   void move(std::uint32_t handle, Channel& channel);
   /// Ends its connection, frees its port, forgets its events.
+  void destroy_id(Id& id);
   /// Requests that nobody has taken are refused.
   void stop_listening(Id& id);
-  void destroy_id(Id& id);
 
   [[nodiscard]] Result<Membership*> find_membership(std::uint32_t handle);
   Membership& create_membership(Id& id, std::uint64_t uid);
