@@ -42,6 +42,7 @@
 #include "cm/repetitions.h"
 #include "cm/route.h"
 #include "cm/unheard.h"
+#include "cm/unserved.h"
 #include "packet/cm_req.h"
 #include "packet/cm_timeout.h"
 #include "packet/comm_id.h"
@@ -67,6 +68,7 @@ struct Pending {
   Repetitions repetitions{};
   bool peer_is_busy = false;  // a MRA came; a second one prolongs nothing
   Unheard unheard{};          // in req_sent, dreq_sent
+  Unserved unserved{};        // in req_sent
 };
 
 struct Connection {

@@ -41,7 +41,8 @@ void Core::tell(const Connection& c, Event event) {
 void Core::send_and_wait(Connection& c, std::uint64_t transaction, const packet::CmMessage& message,
                          Instant now) {
   c.pending = {.mad = send(c.route, transaction, message),
-               .repetitions = {now, c.response_interval, c.max_retries}};
+               .repetitions = {now, c.response_interval, c.max_retries},
+               .unserved = Unserved{now}};
   reschedule(c);
 }
 

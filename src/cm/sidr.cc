@@ -43,6 +43,7 @@ Result<ConnectionId> Sidr::request(const SidrRequestParameters& p, Instant now) 
   s.peer.remote = {p.destination, p.service.port()};
   s.peer.service = p.service;
   s.repetitions = {now, bounded(p.timeout), p.max_retries};
+  s.unserved = Unserved{now};
   CmSidrReq req{.request_id = s.request_id, .service = p.service};
   put_request_data({.source_port = p.source_port, .source = p.source, .destination = p.destination},
                    p.service, p.private_data, req.private_data);
@@ -141,6 +142,7 @@ void Sidr::on_sidr_rep(const Received& r, const CmSidrRep& m) {
     ++core_.counters.drop_source;
     return;
   }
+  if (asks_again(s, m, r.now)) return;
   s.peer.qpn = m.qpn;
   s.peer.qkey = m.qkey;
   const bool valid = m.status == SidrStatus::valid;
@@ -152,6 +154,16 @@ void Sidr::on_sidr_rep(const Received& r, const CmSidrRep& m) {
         .private_data = {m.private_data.begin(), m.private_data.end()},
         .additional_info = {m.info.begin(), m.info.begin() + static_cast<std::ptrdiff_t>(info)}});
   remove(s);
+}
+
+/// Whether the request is repeated although it was refused.
+bool Sidr::asks_again(Resolution& s, const CmSidrRep& m, Instant now) {
+  if (m.status != SidrStatus::unsupported_service) return false;
+  const auto soon = s.unserved.again(now);
+  if (!soon) return false;
+  s.repetitions.ask(*soon);
+  set_deadline(s, s.repetitions.next());
+  return true;
 }
 
 void Sidr::on_undelivered(packet::CommId request_id, const IncomingMad& mad, int code,

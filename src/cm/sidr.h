@@ -21,6 +21,7 @@
 #include "cm/parameters.h"
 #include "cm/repetitions.h"
 #include "cm/unheard.h"
+#include "cm/unserved.h"
 #include "packet/cm_sidr_rep.h"
 #include "packet/cm_sidr_req.h"
 
@@ -56,6 +57,7 @@ class Sidr {
     packet::MadBytes mad{};
     Repetitions repetitions{};
     Unheard unheard{};
+    Unserved unserved{};
     Instant deadline = kNever;
     // passive
     ListenerId backlog_place{};
@@ -69,6 +71,7 @@ class Sidr {
   void answer(const Resolution& s, const packet::CmSidrRep& rep);
   void refuse(const Received& r, const packet::CmSidrReq& m, packet::SidrStatus status);
   void new_request(const Received& r, const packet::CmSidrReq& m);
+  [[nodiscard]] bool asks_again(Resolution& s, const packet::CmSidrRep& m, Instant now);
   void tell(const Resolution& s, Event event);
   void remove(Resolution& s);
 

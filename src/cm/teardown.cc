@@ -83,6 +83,16 @@ Event rejected_event(const packet::CmRej& m) {
           .additional_info = {m.info.begin(), m.info.begin() + static_cast<std::ptrdiff_t>(info)}};
 }
 
+/// Whether the REQ is repeated although it was refused.
+bool asks_again(Core& core, Connection& c, const packet::CmRej& m, Instant now) {
+  if (c.state != State::req_sent || m.reason != RejectReason::invalid_service_id) return false;
+  const auto soon = c.pending.unserved.again(now);
+  if (!soon) return false;
+  c.pending.repetitions.ask(*soon);
+  core.reschedule(c);
+  return true;
+}
+
 /// Nothing but messages was exchanged so far.
 void end_rejected_request(Core& core, Connection& c, const packet::CmRej& m) {
   core.tell(c, rejected_event(m));
@@ -214,6 +224,7 @@ void on_rej(Core& core, const Received& r, const packet::CmRej& m) {
     case State::req_sent:
     case State::req_rcvd:
     case State::rep_sent:
+      if (asks_again(core, *c, m, r.now)) return;
       return end_rejected_request(core, *c, m);
     case State::rep_rcvd:
     case State::established:

@@ -335,29 +335,13 @@ run_case() { # NAME SERVER CLIENT PROGRAM IP ITERATIONS [OPTION...]
   fi
 }
 
-# perftest with -R connects twice, and for a moment its server has no listener for the second time.
-# A client that comes then is refused (the kernel refuses at once), which says nothing about either.
-# It tries again with an id that it has destroyed (rdma_resolve_addr), and may crash.
-was_too_early() { # LOG OPTION...
-  [[ " $* " == *" -R "* ]] && grep -q 'RDMA_CM_EVENT_REJECTED; error: 8' "$1.client"
-}
-
-run_until_in_time() { # as run_case
-  local attempt
-  for attempt in 1 2 3 4 5; do
-    run_case "$@"
-    was_too_early "$logs/$1" "${@:7}" || return
-    echo "      $1: attempt $attempt came between two listeners of perftest's server"
-  done
-}
-
 run_with_loss() { # as run_case
   local arriving leaving
   if ! lose_packets; then
     reason="nft set up no loss: $(head -n 1 "$logs/nft")"
     return
   fi
-  run_until_in_time "$@"
+  run_case "$@"
   read -r arriving leaving < <(packets_lost)
   lose_none
   [ -z "$reason" ] || return
@@ -508,7 +492,7 @@ missing_outside() { # PROGRAM...: as missing(), for what looks at packets betwee
 }
 
 run_row() { # DIRECTION NAME PROGRAM IP ITERATIONS [OPTION...]
-  local name=$2_$1_serves server=$1 program=$3 ip=$4 iterations=$5 run=run_until_in_time lacking=
+  local name=$2_$1_serves server=$1 program=$3 ip=$4 iterations=$5 run=run_case lacking=
   [[ $name =~ $regex ]] || return
   [[ $2 == *_loss ]] && run=run_with_loss
   shift 5

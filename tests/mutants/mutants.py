@@ -33,6 +33,7 @@ CM_CORE = "src/cm/core.cc"
 CM_SIDR = "src/cm/sidr.cc"
 CM_MANAGER = "src/cm/connection_manager.cc"
 CM_UNHEARD = "src/cm/unheard.h"
+CM_UNSERVED = "src/cm/unserved.h"
 CM_REPETITIONS = "src/cm/repetitions.h"
 
 MUTANTS = [
@@ -807,6 +808,18 @@ MUTANTS = [
     ("cm-icmp-ends-what-was-answered", CM_ACTIVE,
      "const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;",
      "const bool waits = true;"),
+    # UnservedTest.APeerThatHasWaitedItselfIsNotAskedAgain
+    ("cm-asks-again-for-ever", CM_UNSERVED,
+     "if (now + kPause > patience_over_) return std::nullopt;",
+     ""),
+    # UnservedTest.AListenerThatIsOpenedMeanwhileGetsIt
+    ("cm-refused-at-once", CM_UNSERVED,
+     "if (now + kPause > patience_over_) return std::nullopt;",
+     "return std::nullopt;"),
+    # UnservedTest.OtherReasonsAreFinal
+    ("cm-asks-again-whatever-the-reason", CM_TEARDOWN,
+     " || m.reason != RejectReason::invalid_service_id) return false;",
+     ") return false;"),
     # Repetition.ARequestIsRepeatedTwiceEarlyAndFifteenTimesThenUnreachable
     ("cm-one-repetition-too-few", CM_REPETITIONS,
      "if (retries_left_ == 0) return false;",

@@ -120,7 +120,7 @@ TEST_F(Connect, RefusesMoreThanAMessageHolds) {
   EXPECT_TRUE(a.cm.connect(p, now).ok());
   p.private_data.assign(93, 1);
   EXPECT_FALSE(a.cm.connect(p, now).ok());
-  settle();  // nobody listens there
+  settle_unserved();
   EXPECT_EQ(a.told_one().kind, EventKind::rejected);
 
   const auto ids = established();
@@ -155,7 +155,7 @@ TEST_F(Connect, CallsOutOfTurnAreErrors) {
 
 TEST_F(Connect, NobodyListensThere) {
   const auto id = a.cm.connect(request(), now);
-  settle();
+  settle_unserved();
   const Event told = a.told_one();
   EXPECT_EQ(told.kind, EventKind::rejected);
   EXPECT_EQ(told.id, *id);
@@ -182,7 +182,7 @@ TEST_F(Connect, TheNearestListenerAnswers) {
 TEST_F(Connect, ADatagramListenerTakesNoConnections) {
   ASSERT_TRUE(b.cm.listen({.service = service(), .datagram = true}).ok());
   ASSERT_TRUE(a.cm.connect(request(), now).ok());
-  settle();
+  settle_unserved();
   EXPECT_EQ(a.told_one().status, 8);
 }
 

@@ -49,8 +49,8 @@ TEST_F(SidrTest, FindsTheQueuePair) {
 
 TEST_F(SidrTest, StatusSaysWhyNot) {
   ASSERT_TRUE(a.cm.sidr_request(ask(), now).ok());
-  settle();
-  Event told = a.told_one();
+  settle_unserved();
+  const Event told = a.told_one();
   EXPECT_EQ(told.kind, EventKind::unreachable);
   EXPECT_EQ(told.status, 1);  // nobody listens
 

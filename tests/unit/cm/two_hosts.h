@@ -132,6 +132,12 @@ class TwoHosts : public testing::Test {
       deliver(b.sent());
     }
   }
+  /// Nobody listens, and b has waited for somebody: a is refused for good.
+  void settle_unserved() {
+    deliver(a.sent());
+    now += Unserved::kPatience;
+    settle();
+  }
   void pass(Duration time) {
     now += time;
     a.cm.expire(now);
