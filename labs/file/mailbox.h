@@ -14,7 +14,7 @@ class Mailbox {
   /// acknowledges as long as the peer lives.
   static constexpr std::chrono::milliseconds kAskEvery{500};
 
-  /// A try takes 67 ms, so that a dead peer is noticed within seconds.
+  /// A try takes 67 ms or a few times that, so that a dead peer is noticed within seconds.
   [[nodiscard]] static rdma::ConnectionOptions connection_options() {
     rdma::ConnectionOptions options;
     options.ack_timeout = 14;

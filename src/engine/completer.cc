@@ -9,15 +9,11 @@
 #include "engine/requester.h"
 #include "engine/rnr_timer.h"
 #include "engine/services.h"
+#include "engine/transport_timer.h"
 
 namespace verbena::engine {
 
 namespace {
-
-/// IBA 9.7.6.1.3: 4.096 µs × 2^timeout; 0 switches the timer off.
-Duration transport_timeout(std::uint8_t code) {
-  return std::chrono::nanoseconds{4096} * (std::int64_t{1} << (code & 0x1f));
-}
 
 bool anything_outstanding(const QueuePair& qp) {
   return distance(qp.requester.end, qp.completer.unacked) > 0;

@@ -14,6 +14,7 @@
 #include <set>
 #include <stdexcept>
 
+#include "engine/transport_timer.h"
 #include "engine/work_request.h"
 #include "tests/golden/conversation_host.h"
 #include "tests/golden/conversation_replay.h"
@@ -27,8 +28,8 @@ using packet::Kind;
 using packet::Packet;
 using packet::Syndrome;
 
-constexpr Duration kRnrDelay = 10'240us;            // timer code 20
-constexpr Duration kTimeout = 4'096ns * (1 << 14);  // the recorded programs' timeout was 14
+constexpr Duration kRnrDelay = 10'240us;                      // timer code 20
+constexpr Duration kTimeout = engine::transport_timeout(14);  // the recorded programs'
 constexpr std::uint8_t kMaxRdAtomic = 4;
 constexpr std::uint64_t kTooMany = 1000;  // packets for any of these conversations
 
