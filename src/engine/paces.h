@@ -16,6 +16,7 @@
 #include "base/psn.h"
 #include "base/time.h"
 #include "engine/pace.h"
+#include "packet/frame.h"
 
 namespace verbena::engine {
 
@@ -27,10 +28,15 @@ class RunQueue;
 struct Receiver {
   Receiver() = default;
   Receiver(const IpAddress& at, Qpn qpn) : address{at}, slot{qpn.slot()} {}
+  Receiver(const packet::Flow& flow, Qpn qpn)
+      : address{flow.destination}, slot{qpn.slot()}, like_us{flow.source == flow.destination} {}
 
   IpAddress address{};
   std::uint32_t slot = 0;
-  friend bool operator==(const Receiver&, const Receiver&) = default;
+  bool like_us = false;  // surely: nobody else can be at our own address
+  friend bool operator==(const Receiver& a, const Receiver& b) {
+    return a.address == b.address && a.slot == b.slot;
+  }
 };
 
 class Paces {

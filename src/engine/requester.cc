@@ -23,7 +23,7 @@ Qpn destination_of(const QueuePair& qp, const SendWqe& wqe) {
 }
 
 Receiver receiver_of(const QueuePair& qp, const SendWqe& wqe) {
-  return {flow_of(qp, wqe).destination, destination_of(qp, wqe)};
+  return {flow_of(qp, wqe), destination_of(qp, wqe)};
 }
 
 /// May the next packet of the request leave?

@@ -58,6 +58,12 @@ TEST(Pace, GivesUpAMarkThatNobodyAnswers) {
   EXPECT_EQ(pace.deadline(), kNever);
 }
 
+TEST(Pace, WaitsLongerForAPeerThatIsKnownToBeLikeUs) {
+  Pace pace{true};
+  send_and_mark(pace, mark(5), kStart);
+  EXPECT_EQ(pace.deadline(), kStart + 500ms);
+}
+
 TEST(Pace, DoesNotWaitForAnAnswerThatNobodyWouldHear) {
   Pace pace;
   send_and_mark(pace, mark(5), kStart);
