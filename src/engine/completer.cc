@@ -340,15 +340,15 @@ void expire(Services& services, QueuePair& qp, Instant now) {
   if (now >= c.timeout_at) {
     ++qp.counters.timeouts;
     c.window.collapse(qp.requester.end);
-    c.gap.reset();
     retry(services, qp, RetryCause::timeout, now);
+    c.gap = c.unacked;
   } else if (now >= c.early_at) {
     ++qp.counters.early_retransmits;
     const Instant timeout_at = c.timeout_at;
     c.early_patience *= 2;
     c.window.collapse(qp.requester.end);
-    c.gap.reset();
     go_back(services, qp, RetryCause::early, now);
+    c.gap = c.unacked;
     c.timeout_at = timeout_at;  // it buys no time
   }
 }

@@ -369,6 +369,10 @@ MUTANTS = [
     ("hole-asked-for-again-and-again", COMPLETER,
      "if (c.gap == c.unacked) return;",
      ""),
+    # EarlyRetry.AnswersBehindAHoleUseUpOneRetry
+    ("hole-asked-for-again-after-an-early-try", COMPLETER,
+     "go_back(services, qp, RetryCause::early, now);\n    c.gap = c.unacked;",
+     "go_back(services, qp, RetryCause::early, now);\n    c.gap.reset();"),
     # RcRequests.LossMakesTheWindowSmaller
     ("window-ignores-loss", COMPLETER,
      "qp.completer.window.lost(qp.requester.end);",
