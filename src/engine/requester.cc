@@ -1,6 +1,7 @@
 #include "engine/requester.h"
 
 #include <algorithm>
+#include <iterator>
 #include <new>
 
 #include "engine/frames_ahead.h"
@@ -158,6 +159,21 @@ void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const
   services.paces.mark_sent(receiver_of(qp, wqe), qp.qpn, p.bth.psn, now);
 }
 
+/// How many packets may be asked for again, of `most`. A responder knows a duplicate READ by its
+/// range: what is asked for again must lie within what was asked for before. And rxe forgets what
+/// lies before the point from which it was asked again: so the rest of a range has to wait until
+/// what comes before it is there. 0: not yet.
+std::uint32_t packets_again(const QueuePair& qp, std::uint32_t most) {
+  const Requester& r = qp.requester;
+  const auto range = std::find_if(r.asked.begin(), r.asked.end(),
+                                  [&](Psn last) { return distance(last, r.psn) >= 0; });
+  const bool begins = r.packet == 0 || r.psn == qp.completer.unacked ||
+                      (range != r.asked.begin() && std::prev(range)->next() == r.psn);
+  if (!begins) return 0;
+  const Psn last = range != r.asked.end() ? *range : r.psn;
+  return std::min(most, static_cast<std::uint32_t>(distance(last, r.psn)) + 1);
+}
+
 /// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:
 /// nothing acknowledges a response, so what is asked for is what may fill our receive buffer.
 Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
@@ -172,15 +188,9 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   std::uint32_t piece = std::min(left, qp.completer.window.room(cost));
   // Pieces that are too small waste a round trip each.
   if (piece < left && piece * cost < qp.completer.window.limit() / 4) return Step::wait;
-  // A responder knows a duplicate READ by its range: what is asked for again must lie within what
-  // was asked for before.
   const bool again = distance(r.end, r.psn) > 0;
-  if (again) {
-    const auto before = std::find_if(r.asked.begin(), r.asked.end(),
-                                     [&](Psn last) { return distance(last, r.psn) >= 0; });
-    const Psn last = before != r.asked.end() ? *before : r.psn;
-    piece = std::min(piece, static_cast<std::uint32_t>(distance(last, r.psn)) + 1);
-  }
+  if (again) piece = packets_again(qp, piece);
+  if (piece == 0) return Step::wait;
 
   packet::Packet p = make_packet(qp, wqe, {.first = true, .last = true});
   p.bth.ack_request = true;

@@ -369,6 +369,10 @@ MUTANTS = [
     ("hole-asked-for-again-and-again", COMPLETER,
      "if (c.gap == c.unacked) return;",
      ""),
+    # ReadsAskedAgain.AsTheKernelTakesThem
+    ("rest-of-a-read-asked-for-too-early", REQUESTER,
+     "if (!begins) return 0;",
+     ""),
     # EarlyRetry.AnswersBehindAHoleUseUpOneRetry
     ("hole-asked-for-again-after-an-early-try", COMPLETER,
      "go_back(services, qp, RetryCause::early, now);\n    c.gap = c.unacked;",
