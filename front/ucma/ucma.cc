@@ -104,6 +104,8 @@ void Ucma::hang_up() {
     if (!nic_->manage_within(kPatience, look)) return;
     if (waits) std::this_thread::sleep_for(kPause);
   }
+  nic_->manage_within(
+      kPatience, [](cm::ConnectionManager& manager, Instant) { manager.answer_goodbyes_again(); });
 }
 
 /// Registered after the NIC's own, so that our lock is taken before the NIC's.

@@ -86,6 +86,8 @@ void ConnectionManager::destroy(ConnectionId id, Instant now) {
   }
 }
 
+void ConnectionManager::answer_goodbyes_again() { cm::answer_goodbyes_again(core_); }
+
 void ConnectionManager::taken(ConnectionId id) {
   if (Connection* const c = core_.table.find(id)) {
     core_.leave_backlog(*c);

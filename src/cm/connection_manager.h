@@ -86,9 +86,12 @@ class ConnectionManager {
   /// Cleared by the caller.
   [[nodiscard]] std::vector<Event>& events() { return core_.events; }
 
-  /// Connections and resolutions, timewait included.
   /// A good-bye (DREQ) waits for its answer.
   [[nodiscard]] bool says_goodbye() const { return core_.table.any(State::dreq_sent); }
+  /// Before the end: nobody will answer the peers' good-byes if our answers were lost.
+  void answer_goodbyes_again();
+
+  /// Connections and resolutions, timewait included.
   [[nodiscard]] std::size_t connections() const { return core_.table.size() + sidr_.size(); }
   /// Answers that are kept for repetitions of what they answered.
   [[nodiscard]] std::size_t answers() const { return core_.answers.size(); }

@@ -52,6 +52,14 @@ bool ConnectionTable::any(State state) const {
                      [state](const auto& entry) { return entry.second->state == state; });
 }
 
+std::vector<const Connection*> ConnectionTable::all(State state) const {
+  std::vector<const Connection*> out;
+  for (const auto& [id, c] : by_id_) {
+    if (c->state == state) out.push_back(c.get());
+  }
+  return out;
+}
+
 void ConnectionTable::set_deadline(Connection& c, Instant when) {
   deadlines_.remove(c.deadline, c.id);
   c.deadline = when;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <unordered_map>
+#include <vector>
 
 #include "base/ip_address.h"
 #include "base/numbers.h"
@@ -52,6 +53,7 @@ class ConnectionTable {
   [[nodiscard]] std::size_t size() const { return by_id_.size(); }
   /// Looks at all of them.
   [[nodiscard]] bool any(State state) const;
+  [[nodiscard]] std::vector<const Connection*> all(State state) const;
 
  private:
   struct PeerKey {

@@ -324,6 +324,14 @@ void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Inst
   time_out(core, c, now);
 }
 
+void answer_goodbyes_again(Core& core) {
+  constexpr std::size_t kMost = 1024;  // a burst that a network may be trusted with
+  auto gone = core.table.all(State::timewait);
+  std::erase_if(gone, [](const Connection* c) { return c->dreq_transaction == 0; });
+  if (gone.size() > kMost) gone.resize(kMost);
+  for (const Connection* c : gone) send_drep(core, *c);
+}
+
 void on_deadline(Core& core, Connection& c, Instant now) {
   if (c.state == State::timewait) {
     core.tell(c, {.kind = EventKind::timewait_exit});

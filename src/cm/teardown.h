@@ -32,6 +32,8 @@ void on_drep(Core& core, const Received& r, const packet::CmDrep& m);
 void on_mra(Core& core, const Received& r, const packet::CmMra& m);
 /// The DREQ of `c` reached nobody, as the network says: its peer was killed, most likely.
 void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Instant now);
+/// The DREPs of late once more: who ends can't answer a DREQ that is repeated.
+void answer_goodbyes_again(Core& core);
 /// The connection's deadline has come.
 void on_deadline(Core& core, Connection& c, Instant now);
 

@@ -816,6 +816,10 @@ MUTANTS = [
     ("cm-icmp-ends-what-was-answered", CM_ACTIVE,
      "const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;",
      "const bool waits = true;"),
+    # Disconnect.WhoEndsAnswersGoodbyesOnceMore
+    ("cm-answers-its-own-goodbyes", CM_TEARDOWN,
+     "std::erase_if(gone, [](const Connection* c) { return c->dreq_transaction == 0; });",
+     ""),
     # UnservedTest.APeerThatHasWaitedItselfIsNotAskedAgain
     ("cm-asks-again-for-ever", CM_UNSERVED,
      "if (now + kPause > patience_over_) return std::nullopt;",

@@ -216,5 +216,20 @@ TEST_F(Orphans, OfTheLivingNobodyElseSpeaks) {
   EXPECT_EQ(neighbour.cm.counters().drop_other_slot, 1u);
 }
 
+TEST_F(Disconnect, WhoEndsAnswersGoodbyesOnceMore) {
+  const auto ids = established();
+  ASSERT_TRUE(a.cm.disconnect(ids.a, {}, now).ok());
+  settle();
+  EXPECT_EQ(b.told_one().kind, EventKind::disconnected);
+  ASSERT_TRUE(b.cm.disconnect(ids.b, {}, now).ok());
+  static_cast<void>(b.sent_one());  // lost
+  b.cm.answer_goodbyes_again();
+  settle();
+  EXPECT_EQ(a.told_one().kind, EventKind::disconnected);
+  EXPECT_EQ(a.cm.state(ids.a), State::timewait);
+  a.cm.answer_goodbyes_again();
+  EXPECT_TRUE(a.sent().empty()) << "it was A's own good-bye";
+}
+
 }  // namespace
 }  // namespace verbena::cm
