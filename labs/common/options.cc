@@ -35,6 +35,10 @@ struct DeviceOptions {
   std::string trace;
 };
 
+std::string negative_problem(const std::string& text) {
+  return text.starts_with('-') ? fmt::format("{} bytes: choose at least 1", text) : "";
+}
+
 std::string memory_problem(const std::string& text) {
   std::uint64_t bytes = 0;
   struct sysinfo info {};
@@ -110,6 +114,8 @@ void add_common_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--size", options.size, "Bytes of a message or a buffer")
       ->transform(CLI::AsSizeValue(false))
+      ->transform(
+          CLI::Validator{negative_problem, ""})  // before the other: it takes -1 for 2^64 - 1
       ->check(memory_problem)
       ->type_name("BYTES")
       ->capture_default_str();

@@ -55,6 +55,7 @@ Exit status: 0, also when there is no such process.)";
 
 constexpr auto kNetnsExamples = R"(Examples:
   verbena netns                                   a shell on the left; it says how to go on
+  verbena netns right -- COMMAND                  from there: a command on the right
   verbena netns --mtu 9000 -- sh -c '
     verbena netns right -- verbena lab hello server & verbena lab hello client 10.99.0.2; wait'
 
@@ -169,12 +170,18 @@ int main_of_verbena(int argc, char** argv) {
 
   NetnsOptions netns_options;
   CLI::App* const netns_command = app.add_subcommand(
-      "netns", "Two hosts to try things on, without root: verbena netns [-- COMMAND…]");
+      "netns", "Two hosts to try things on, without root: verbena netns [right] [-- COMMAND…]");
   netns_command->add_option("--mtu", netns_options.mtu, "Of the cable between them")
       ->check(CLI::Range(1280, 9000))
       ->capture_default_str();
   netns_command->footer(kNetnsExamples);
 
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  if (argc > 1 && *argv[1] != '-' &&
+      std::ranges::none_of(commands, [&](CLI::App* c) { return c->get_name() == argv[1]; })) {
+    fmt::print(stderr, "verbena: there is no command \"{}\"; verbena --help shows them\n", argv[1]);
+    return kExitUsage;
+  }
   try {
     argc = take_netns_command(argc, argv, netns_options.command);
     app.parse(argc, argv);
@@ -182,11 +189,6 @@ int main_of_verbena(int argc, char** argv) {
     app.exit(error);
     if (run_command->parsed())
       fmt::print(stderr, "Put -- in front of the program's own options.\n");
-    return kExitUsage;
-  } catch (const CLI::RequiredError& error) {
-    const bool named = argc > 1 && app.get_subcommands().empty() && *argv[1] != '-';
-    if (!named) return app.exit(error) == 0 ? 0 : kExitUsage;
-    fmt::print(stderr, "verbena: there is no command \"{}\"; verbena --help shows them\n", argv[1]);
     return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : kExitUsage;

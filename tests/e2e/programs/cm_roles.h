@@ -9,13 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MUST(condition)                                                                     \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-      exit(1);                                                                              \
-    }                                                                                       \
-  } while (0)
+#include "must.h"
 
 typedef void role(struct rdma_event_channel* channel, struct rdma_cm_id* id, struct sockaddr* at);
 /* Checks that the next event is the wanted one; the program's own. */

@@ -23,19 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "must.h"
+
 enum { kBytes = 64, kTimeoutMs = 2000 };
 
 /* 4.096 us * 2^16 = 268 ms. A connection stays in time-wait as long: by the default, seconds, and
  * what is in time-wait would grow through the first rounds. */
 enum { kAckTimeout = 16 };
-
-#define MUST(condition)                                                                     \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-      exit(1);                                                                              \
-    }                                                                                       \
-  } while (0)
 
 struct connection {
   struct rdma_cm_id* id;

@@ -14,15 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-enum { kGrh = 40, kQkey = 0x1234, kSize = 64 };
+#include "must.h"
 
-#define MUST(condition)                                                                     \
-  do {                                                                                      \
-    if (!(condition)) {                                                                     \
-      fprintf(stderr, "line %d: not so: %s (%s)\n", __LINE__, #condition, strerror(errno)); \
-      exit(1);                                                                              \
-    }                                                                                       \
-  } while (0)
+enum { kGrh = 40, kQkey = 0x1234, kSize = 64 };
 
 static struct ibv_context* open_device(const char* name) {
   int count;
