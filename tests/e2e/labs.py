@@ -251,6 +251,7 @@ def wrong_usage():
         Wrong(LO, "labs/wrong/missing-host", arguments=("hello", "client"), says="HOST"),
         Wrong(LO, "labs/wrong/option", arguments=("hello", "--colour"), says="--colour"),
         Wrong(LO, "labs/wrong/size-0", arguments=("hello", "--size", "0"), says="at least 1"),
+        Wrong(LO, "labs/wrong/size-negative", arguments=("hello", "--size", "-1"), says="at least 1"),
         Wrong(LO, "labs/wrong/size-beyond-memory", arguments=("hello", "--size", "100T"),
               says="choose less"),
         Wrong(LO, "labs/wrong/fault", arguments=("hello", "--drop", "many"), says="many"),

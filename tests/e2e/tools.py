@@ -299,6 +299,7 @@ def run_cases():
     yield Tool(LO, "tool/run-not-executable", not_executable, ("not executable by this user",), 126)
     yield Tool(LO, "tool/run-folder", arguments("run", "--", "/usr"), ("not a regular file",), 126)
     yield Tool(LO, "tool/no-such-command", arguments("no-such"), ("no command.*--help",), 2)
+    yield Tool(LO, "tool/no-such-command-help", arguments("no-such", "--help"), ("no command.*--help",), 2)
     yield Tool(LO, "tool/stat-wrong-watch", arguments("stat", "--watch", "0"), ("--watch",), 2)
     for command in ("run", "devices", "stat", "netns"):
         yield Tool(LO, f"tool/help-{command}", arguments(command, "--help"),
