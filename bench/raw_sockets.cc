@@ -3,6 +3,7 @@
 //   raw_sockets tcp-stream     a TCP stream, 64 KiB writes           MB/s
 //   raw_sockets udp-stream     UDP, batches of 15 × 4,096 B (GSO, GRO)  MB/s received
 //   raw_sockets udp-pingpong   UDP, 64 B, both ends spinning          µs, half a round trip
+//   raw_sockets wire-pingpong  the same with the calls that our wire makes, and nothing else
 //
 // Each forks its peer, runs for about a second, and prints one number.
 
@@ -12,6 +13,7 @@
 #include <netinet/tcp.h>
 #include <netinet/udp.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -143,6 +145,24 @@ double udp_stream() {
   return static_cast<double>(bytes) / seconds_since(start) / 1e6;
 }
 
+/// Half a round trip in µs, the median. `exchange` sends to the other end and spins until its
+/// answer is there, `answer` the other way round.
+double half_round_trip(const std::function<void()>& exchange, const std::function<void()>& answer) {
+  constexpr int kRounds = 20'000;
+  const Child echo{[&] {
+    for (;;) answer();
+  }};
+  std::vector<double> times;
+  times.reserve(kRounds);
+  for (int i = 0; i < kRounds; ++i) {
+    const auto start = Clock::now();
+    exchange();
+    times.push_back(seconds_since(start) * 1e6 / 2);
+  }
+  std::nth_element(times.begin(), times.begin() + kRounds / 2, times.end());
+  return times[kRounds / 2];
+}
+
 void spin_receive(int fd, char* buffer, std::size_t size) {
   while (recv(fd, buffer, size, MSG_DONTWAIT) < 0) {
     if (errno != EAGAIN) fail("recv");
@@ -151,30 +171,101 @@ void spin_receive(int fd, char* buffer, std::size_t size) {
 
 double udp_pingpong() {
   constexpr std::size_t kSize = 64;
-  constexpr int kRounds = 20'000;
   const Bound a{SOCK_DGRAM};
   const Bound b{SOCK_DGRAM};
   a.connect_to(b);
   b.connect_to(a);
-  const Child echo{[&] {
-    char message[kSize] = {};
-    for (;;) {
-      spin_receive(b.fd, message, kSize);
-      send(b.fd, message, kSize, 0);
-    }
-  }};
   char message[kSize] = {};
-  std::vector<double> half_round_trips;
-  half_round_trips.reserve(kRounds);
-  for (int i = 0; i < kRounds; ++i) {
-    const auto start = Clock::now();
-    require(send(a.fd, message, kSize, 0) == kSize, "send");
-    spin_receive(a.fd, message, kSize);
-    half_round_trips.push_back(seconds_since(start) * 1e6 / 2);
+  const auto say = [&](const Bound& end) {
+    require(send(end.fd, message, kSize, 0) == kSize, "send");
+  };
+  return half_round_trip(
+      [&] {
+        say(a);
+        spin_receive(a.fd, message, kSize);
+      },
+      [&] {
+        spin_receive(b.fd, message, kSize);
+        say(b);
+      });
+}
+
+/// An end that makes the calls of Verbena's wire: a WRITE of 64 B and the ACK of the one before
+/// leave as one batch, from a socket of their own; what comes is looked for sixteen at a time, with
+/// the address that it came to; and each copy between frame and program is a call (decision 004).
+class WireEnd {
+ public:
+  WireEnd() {
+    constexpr int on = 1;
+    require(setsockopt(in_.fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0, "UDP_GRO");
+    require(setsockopt(in_.fd, SOL_IP, IP_PKTINFO, &on, sizeof on) == 0, "IP_PKTINFO");
+    require(setsockopt(in_.fd, SOL_IP, IP_RECVTOS, &on, sizeof on) == 0, "IP_RECVTOS");
+    require(frames_ >= 0 && ftruncate(frames_, kWrite) == 0, "memfd_create");
   }
-  std::nth_element(half_round_trips.begin(), half_round_trips.begin() + kRounds / 2,
-                   half_round_trips.end());
-  return half_round_trips[kRounds / 2];
+  void send_to(WireEnd& peer) {
+    require(pwrite(frames_, program_, sizeof program_, 0) == sizeof program_, "pwrite");
+    alignas(cmsghdr) char control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
+    iovec batch{batch_, sizeof batch_};
+    mmsghdr message{};
+    message.msg_hdr.msg_name = &peer.in_.address;
+    message.msg_hdr.msg_namelen = sizeof peer.in_.address;
+    message.msg_hdr.msg_iov = &batch;
+    message.msg_hdr.msg_iovlen = 1;
+    message.msg_hdr.msg_control = control;
+    message.msg_hdr.msg_controllen = sizeof control;
+    cmsghdr* const segment = CMSG_FIRSTHDR(&message.msg_hdr);
+    *segment = {CMSG_LEN(sizeof(std::uint16_t)), SOL_UDP, UDP_SEGMENT};
+    constexpr std::uint16_t size = kWrite;
+    std::memcpy(CMSG_DATA(segment), &size, sizeof size);
+    require(sendmmsg(out_.fd, &message, 1, 0) == 1, "sendmmsg");
+  }
+  void spin_receive() {
+    for (int got = 0; got <= 0;) {
+      for (std::size_t i = 0; i < kMost; ++i) {
+        rooms_[i] = {room_[i], sizeof room_[i]};
+        messages_[i].msg_hdr = {.msg_name = &from_[i],
+                                .msg_namelen = sizeof from_[i],
+                                .msg_iov = &rooms_[i],
+                                .msg_iovlen = 1,
+                                .msg_control = controls_[i],
+                                .msg_controllen = sizeof controls_[i],
+                                .msg_flags = 0};
+      }
+      got = recvmmsg(in_.fd, messages_, kMost, MSG_DONTWAIT, nullptr);
+      if (got < 0 && errno != EAGAIN) fail("recvmmsg");
+    }
+    require(pread(frames_, program_, sizeof program_, 0) == sizeof program_, "pread");
+  }
+
+ private:
+  static constexpr std::size_t kWrite = 64 + 12 + 16 + 4;  // payload, BTH, RETH, ICRC
+  static constexpr std::size_t kAck = 12 + 4 + 4;          // BTH, AETH, ICRC
+  static constexpr std::size_t kMost = 16;
+
+  Bound in_{SOCK_DGRAM};
+  Bound out_{SOCK_DGRAM};
+  int frames_ = memfd_create("frames", MFD_CLOEXEC);
+  char program_[64] = {};
+  char batch_[kWrite + kAck] = {};
+  mmsghdr messages_[kMost] = {};
+  iovec rooms_[kMost] = {};
+  sockaddr_in from_[kMost] = {};
+  alignas(cmsghdr) char controls_[kMost][128] = {};
+  char room_[kMost][2048] = {};
+};
+
+double wire_pingpong() {
+  WireEnd a;
+  WireEnd b;
+  return half_round_trip(
+      [&] {
+        a.send_to(b);
+        a.spin_receive();
+      },
+      [&] {
+        b.spin_receive();
+        b.send_to(a);
+      });
 }
 
 }  // namespace
@@ -187,8 +278,11 @@ int main(int argc, char** argv) {
     fmt::print("{:.0f}\n", udp_stream());
   } else if (what == "udp-pingpong") {
     fmt::print("{:.2f}\n", udp_pingpong());
+  } else if (what == "wire-pingpong") {
+    fmt::print("{:.2f}\n", wire_pingpong());
   } else {
-    fmt::print(stderr, "usage: raw_sockets tcp-stream | udp-stream | udp-pingpong\n");
+    fmt::print(stderr,
+               "usage: raw_sockets tcp-stream | udp-stream | udp-pingpong | wire-pingpong\n");
     return 2;
   }
 }
