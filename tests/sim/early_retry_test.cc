@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/transport_timer.h"
+#include "tests/sim/reads.h"
 #include "tests/sim/world.h"
 
 namespace verbena::sim {
@@ -76,40 +77,10 @@ TEST(EarlyRetry, SilentPeerGetsAHandfulAndNoMoreTime) {
   }
 }
 
-/// READs, all posted at once.
-struct Reads {
-  static constexpr std::uint32_t kCount = 64;
-  static constexpr std::uint32_t kBytes = 16'384;
-
-  void run() {
-    const std::array sges{Sge{near.iova, kBytes, near.key}};
-    for (std::uint32_t i = 0; i < kCount; ++i) {
-      ASSERT_EQ(c.a.send({.kind = SendKind::read,
-                          .signaled = true,
-                          .remote_address = far.iova,
-                          .rkey = far.key,
-                          .sges = sges}),
-                PostResult::posted);
-    }
-    std::uint32_t good = 0;
-    const auto all_good = [&] {
-      for (const auto& done : c.a.poll()) good += done.status == CompletionStatus::success ? 1 : 0;
-      return good == kCount;
-    };
-    EXPECT_TRUE(world.run_until(all_good, 60s)) << good << " of " << kCount;
-  }
-
-  World world{7, {}};
-  Connection c{world, {.retry_count = 1, .rd_atomic = kCount, .depth = kCount}};
-  std::vector<std::uint8_t> memory = std::vector<std::uint8_t>(kBytes);
-  engine::MemoryRegion near = c.a.node->expose(c.a.pd, memory, Access::kLocalWrite);
-  engine::MemoryRegion far = c.b.node->expose(c.b.pd, memory, Access::kRemoteRead);
-};
-
 /// The answers that follow a lost one fill a slow link for a while, longer than our timer waits. It
 /// may try again, and they may tell of the hole again, yet only once is it a retry that counts.
 TEST(EarlyRetry, AnswersBehindAHoleUseUpOneRetry) {
-  Reads reads;
+  Reads reads{7, {}, {.retry_count = 1, .rd_atomic = 64, .depth = 64}, 16'384};
   reads.run();  // fast: the timer becomes short, the window wide
   reads.world.set_link({.bytes_per_second = 10'000'000});
   bool dropped = false;

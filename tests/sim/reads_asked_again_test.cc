@@ -3,22 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <variant>
 #include <vector>
 
 #include "packet/packet.h"
+#include "tests/sim/reads.h"
 #include "tests/sim/seeds.h"
 
 namespace verbena::sim {
 namespace {
 
 using namespace std::chrono_literals;
-using engine::Access;
-using engine::CompletionStatus;
-using engine::PostResult;
-using engine::SendKind;
 
 /// Which READ requests rxe takes (rxe_resp.c, duplicate_request). It keeps the range of each, and
 /// takes one that lies within it for the same, asked again; from then on, the range begins where
@@ -53,19 +49,15 @@ class KernelRules {
 };
 
 void read_all(std::uint64_t seed) {
-  constexpr std::uint32_t kReads = 40;
   constexpr std::uint16_t kMtu = 4096;
   Chance chance{seed};
-  const std::uint32_t size = 1 + chance.pick(100'000);
-  World world{seed, {.delay = 100us, .loss_ppm = 10'000 + chance.pick(50'000)}};
-  Connection c{world, {.mtu = kMtu, .rd_atomic = 16, .depth = kReads}};
-  std::vector<std::uint8_t> memory_a(size);
-  std::vector<std::uint8_t> memory_b(size);
-  const auto near = c.a.node->expose(c.a.pd, memory_a, Access::kLocalWrite);
-  const auto far = c.b.node->expose(c.b.pd, memory_b, Access::kRemoteRead);
+  Reads reads{seed,
+              {.delay = 100us, .loss_ppm = 10'000 + chance.pick(50'000)},
+              {.mtu = kMtu, .rd_atomic = 16, .depth = 40},
+              1 + chance.pick(100'000)};
   KernelRules rules;
   unsigned refused = 0;
-  world.filter = [&](const packet::Flow&, std::span<std::uint8_t> frame) {
+  reads.world.filter = [&](const packet::Flow&, std::span<std::uint8_t> frame) {
     std::vector<std::uint8_t> bytes(frame.begin(), frame.end());
     bytes.resize(bytes.size() + packet::kIcrcSize);
     const auto parsed = packet::parse(bytes);
@@ -75,21 +67,7 @@ void read_all(std::uint64_t seed) {
     refused += takes ? 0 : 1;
     return takes;
   };
-  const std::array sges{engine::Sge{near.iova, size, near.key}};
-  for (std::uint32_t i = 0; i < kReads; ++i) {
-    ASSERT_EQ(c.a.send({.kind = SendKind::read,
-                        .signaled = true,
-                        .remote_address = far.iova,
-                        .rkey = far.key,
-                        .sges = sges}),
-              PostResult::posted);
-  }
-  std::uint32_t good = 0;
-  const auto all_good = [&] {
-    for (const auto& done : c.a.poll()) good += done.status == CompletionStatus::success ? 1 : 0;
-    return good == kReads;
-  };
-  EXPECT_TRUE(world.run_until(all_good, 60s)) << good << " READs of " << size << " bytes";
+  reads.run();
   EXPECT_EQ(refused, 0u);
 }
 
