@@ -271,6 +271,7 @@ double wire_pingpong() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  alarm(30);  // a datagram that is lost, or a peer that fails, would be waited for
   const std::string_view what = argc == 2 ? argv[1] : "";
   if (what == "tcp-stream") {
     fmt::print("{:.0f}\n", tcp_stream());

@@ -36,7 +36,9 @@ struct DeviceOptions {
 };
 
 std::string negative_problem(const std::string& text) {
-  return text.starts_with('-') ? fmt::format("{} bytes: choose at least 1", text) : "";
+  return text.find('-') < text.find_first_of("0123456789")
+             ? fmt::format("{} bytes: choose at least 1", text)
+             : "";
 }
 
 std::string memory_problem(const std::string& text) {

@@ -31,6 +31,7 @@
 // allows, and goes on with it without the owner.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "base/ip_address.h"
@@ -81,8 +82,8 @@ struct Connection {
   Route route{};
   std::uint64_t local_guid = 0;
   std::uint64_t remote_guid = 0;
-  std::uint64_t transaction = 0;  // of the REQ; its answers have it, too
-  std::uint64_t dreq_transaction = 0;
+  std::uint64_t transaction = 0;                    // of the REQ; its answers have it, too
+  std::optional<std::uint64_t> dreq_transaction{};  // of the peer's good-bye, once it came
 
   /// As messages saw it: the numbers of our own end as offered or accepted, and of the peer's.
   QueuePairOffer local{};

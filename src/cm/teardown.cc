@@ -32,7 +32,7 @@ void send_dreq(Core& core, Connection& c, const PrivateData& private_data, Insta
 }
 
 void send_drep(Core& core, const Connection& c, const PrivateData& private_data = {}) {
-  core.send(c.route, c.dreq_transaction,
+  core.send(c.route, c.dreq_transaction.value_or(0),
             packet::CmDrep{
                 .local_id = c.local_id,
                 .remote_id = c.remote_id,
@@ -85,7 +85,7 @@ Event rejected_event(const packet::CmRej& m) {
 
 /// Whether the REQ is repeated although it was refused.
 bool asks_again(Core& core, Connection& c, const packet::CmRej& m, Instant now) {
-  if (c.state != State::req_sent || m.reason != RejectReason::invalid_service_id) return false;
+  if (m.reason != RejectReason::invalid_service_id) return false;
   const auto soon = c.pending.unserved.again(now);
   if (!soon) return false;
   c.pending.repetitions.ask(*soon);
@@ -105,6 +105,11 @@ void end_rejected_request(Core& core, Connection& c, const packet::CmRej& m) {
     core.remember(c, {c.route, packet::encode_cm({c.transaction, rej})});
   }
   core.remove(c);
+}
+
+/// A good-bye makes sense: the connection is there, for its peer at least, or was.
+bool may_end(State s) {
+  return s != State::req_sent && s != State::rep_rcvd && s != State::req_rcvd;
 }
 
 void issue_drep(Core& core, const Received& r, const packet::CmDreq& m) {
@@ -222,9 +227,10 @@ void on_rej(Core& core, const Received& r, const packet::CmRej& m) {
   }
   switch (c->state) {
     case State::req_sent:
+      if (asks_again(core, *c, m, r.now)) return;
+      return end_rejected_request(core, *c, m);
     case State::req_rcvd:
     case State::rep_sent:
-      if (asks_again(core, *c, m, r.now)) return;
       return end_rejected_request(core, *c, m);
     case State::rep_rcvd:
     case State::established:
@@ -255,25 +261,17 @@ void on_dreq(Core& core, const Received& r, const packet::CmDreq& m) {
     ++core.counters.drop_unknown_id;
     return;
   }
-  c->dreq_transaction = r.transaction;
-  switch (c->state) {
-    case State::rep_sent:
-    case State::established:
-      return peer_disconnects(core, *c, m);
-    case State::dreq_sent:
-      return both_disconnect(core, *c, m, r.now);
-    case State::timewait:
-      ++core.counters.rx_duplicates[CmAttribute::dreq];
-      return send_drep(core, *c);
-    case State::dreq_rcvd:
-      ++core.counters.rx_duplicates[CmAttribute::dreq];
-      return;
-    case State::req_sent:
-    case State::rep_rcvd:
-    case State::req_rcvd:
-      ++core.counters.drop_state;
-      return;
+  if (!may_end(c->state)) {
+    ++core.counters.drop_state;
+    return;
   }
+  c->dreq_transaction = r.transaction;
+  if (c->state == State::dreq_sent) return both_disconnect(core, *c, m, r.now);
+  if (c->state != State::timewait && c->state != State::dreq_rcvd) {
+    return peer_disconnects(core, *c, m);
+  }
+  ++core.counters.rx_duplicates[CmAttribute::dreq];
+  if (c->state == State::timewait) send_drep(core, *c);
 }
 
 void on_drep(Core& core, const Received& r, const packet::CmDrep& m) {
@@ -327,7 +325,7 @@ void goodbye_undelivered(Core& core, Connection& c, const IncomingMad& mad, Inst
 void answer_goodbyes_again(Core& core) {
   constexpr std::size_t kMost = 1024;  // a burst that a network may be trusted with
   auto gone = core.table.all(State::timewait);
-  std::erase_if(gone, [](const Connection* c) { return c->dreq_transaction == 0; });
+  std::erase_if(gone, [](const Connection* c) { return !c->dreq_transaction; });
   if (gone.size() > kMost) gone.resize(kMost);
   for (const Connection* c : gone) send_drep(core, *c);
 }

@@ -13,7 +13,8 @@ namespace verbena::cm {
 
 class Unserved {
  public:
-  /// From the first request. A refusal that took as long has waited enough.
+  /// From the first request. A refusal that took as long, at the peer or on its way, has waited
+  /// enough.
   static constexpr Duration kPatience = std::chrono::milliseconds{50};
   static constexpr Duration kPause = std::chrono::milliseconds{5};
 

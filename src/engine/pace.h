@@ -29,7 +29,7 @@ class Pace {
 
   Pace() = default;
   /// Of a receiver that is known to be like us, though it hasn't answered yet.
-  explicit constexpr Pace(bool like_us) : answers_{like_us} {}
+  explicit constexpr Pace(bool like_us) : like_us_{like_us} {}
 
   /// May a packet of this truesize leave? Without an unanswered mark, any may.
   [[nodiscard]] constexpr bool fits(std::uint32_t cost) const {
@@ -44,7 +44,8 @@ class Pace {
   constexpr void mark_sent(const Mark& mark, Instant now) {
     mark_ = mark;
     unmarked_ = 0;
-    gives_up_at_ = now + (answers_ ? kBusyPeer : kUnknownPeer);
+    const bool answers = heard_ || (like_us_ && missed_ == 0);
+    gives_up_at_ = now + (answers ? kBusyPeer : kUnknownPeer);
   }
 
   /// The peer, whose receive buffer is so large, has reached a mark. False: not the one that we
@@ -53,7 +54,7 @@ class Pace {
     if (!asked() || mark != mark_) return false;
     half_ = std::clamp(buffer / 4, kLeast, kMost);  // both fill half of it: others want room, too
     gives_up_at_ = kNever;
-    answers_ = true;
+    heard_ = true;
     missed_ = 0;
     return true;
   }
@@ -65,7 +66,7 @@ class Pace {
     unmarked_ = 0;
     if (++missed_ < kTries) return;
     quiet_until_ = now + kQuiet;
-    answers_ = false;
+    heard_ = false;
   }
   /// Who could hear the answer is gone. True: we waited for it.
   constexpr bool forget(Qpn from) {
@@ -90,7 +91,8 @@ class Pace {
   Mark mark_{};
   Instant gives_up_at_ = kNever;  // kNever: no mark is unanswered
   Instant quiet_until_{};         // no marks before
-  bool answers_ = false;          // so much is known of the peer
+  bool like_us_ = false;          // if there is anybody
+  bool heard_ = false;            // the peer has answered before
   unsigned missed_ = 0;           // marks in a row
 };
 

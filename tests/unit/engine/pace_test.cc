@@ -62,6 +62,9 @@ TEST(Pace, WaitsLongerForAPeerThatIsKnownToBeLikeUs) {
   Pace pace{true};
   send_and_mark(pace, mark(5), kStart);
   EXPECT_EQ(pace.deadline(), kStart + 500ms);
+  pace.expire(kStart + 500ms);  // perhaps there is nobody
+  send_and_mark(pace, mark(9), kStart + 500ms);
+  EXPECT_EQ(pace.deadline(), kStart + 600ms);
 }
 
 TEST(Pace, DoesNotWaitForAnAnswerThatNobodyWouldHear) {
