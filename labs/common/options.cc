@@ -35,6 +35,7 @@ struct DeviceOptions {
   std::string trace;
 };
 
+/// CLI11 takes -1 for 2^64 - 1. The transform that is added last looks first.
 std::string negative_problem(const std::string& text) {
   return text.find('-') < text.find_first_of("0123456789")
              ? fmt::format("{} bytes: choose at least 1", text)
@@ -116,8 +117,7 @@ void add_common_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--size", options.size, "Bytes of a message or a buffer")
       ->transform(CLI::AsSizeValue(false))
-      ->transform(
-          CLI::Validator{negative_problem, ""})  // before the other: it takes -1 for 2^64 - 1
+      ->transform(CLI::Validator{negative_problem, ""})
       ->check(memory_problem)
       ->type_name("BYTES")
       ->capture_default_str();

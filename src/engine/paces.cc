@@ -39,8 +39,9 @@ Paces::Place* Paces::find_or_make(const Receiver& receiver, Instant now) {
     if (place.pace.deadline() != kNever || place.first_held != nullptr) continue;
     if (oldest == nullptr || place.used < oldest->used) oldest = &place;
   }
-  if (oldest != nullptr)
+  if (oldest != nullptr) {
     *oldest = {.receiver = receiver, .used = now, .pace = Pace{receiver.like_us}};
+  }
   return oldest;
 }
 
