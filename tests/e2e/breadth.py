@@ -16,6 +16,8 @@ from programs import CaseFailed, need_programs, tail
 
 # "#bytes #iterations t_avg tps", where other latencies have minimum and maximum
 LATENCY_OF_DURATION = re.compile(r"tps average\s+\d+ +[1-9]\d* +[\d.]+ +[\d.]+ *$", re.M)
+# perftest goes on without an option that it thinks the device hasn't got.
+REFUSED_OPTION = re.compile(r"^.*not recognized.*$", re.M)
 XRC_FILES = tuple(f"/tmp/xrc_domain_{end}" for end in ("client", "server"))
 
 
@@ -58,6 +60,8 @@ class Together(Case):
     def check(self, host, program, server, client):
         try:
             statuses = wait_for_pair(host, server, client, self.timeout)
+            if refused := REFUSED_OPTION.search(client.output()):
+                raise CaseFailed(refused.group())
             if statuses == (0, 0) and LATENCY_OF_DURATION.search(client.output()):
                 return
             check_pair(program, server, client, statuses)

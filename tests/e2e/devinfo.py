@@ -56,7 +56,7 @@ DEVICE = {
     "node_guid": matches(r"(?!0000:0000:0000:0000)([0-9a-f]{4}:){3}[0-9a-f]{4}"),
     "sys_image_guid": lambda fields, text: text == fields["node_guid"],
     "vendor_id": equals("0xffffff"),  # nobody's: see front/verbs/identity.h
-    "vendor_part_id": zero,
+    "vendor_part_id": equals("1824"),
     "hw_ver": at_least(1),
     "board_id": equals("verbena"),
     "phys_port_cnt": equals("1"),
