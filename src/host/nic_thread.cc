@@ -122,15 +122,25 @@ void NicThread::return_to_duty() {
 }
 
 void NicThread::step_aside() {
-  Duration nap = kAsideMin;
+  Duration usual = kAsideMin;
+  Duration nap = usual;
   aside_.store(true);
   for (;;) {
     asleep_until_.store(Instant::min());  // the poller does whatever comes up
     const Woken woken = wait(aside_epoll_, now() + nap);
     asleep_until_.store(kNever);
     if (woken.control) work_.work(true);
-    if (!aside_.load() || now() - last_polled_.load(std::memory_order_relaxed) > kPolling) break;
-    nap = std::min(2 * nap, kAsideMax);
+    if (!aside_.load()) break;
+    const Duration silence = now() - last_polled_.load(std::memory_order_relaxed);
+    if (silence <= kPolling) {
+      usual = std::min(2 * usual, kAsideMax);
+      nap = usual;
+      continue;
+    }
+    // Who has polled for long may be waiting for a core, and be back soon.
+    const Duration patience = usual / kPatienceShare;
+    if (silence > patience) break;
+    nap = patience - silence;
   }
   aside_.exchange(false);  // reads what will_look() wrote
 }

@@ -10,14 +10,16 @@ namespace verbena::host {
 
 /// The thread that keeps the NIC going when the program doesn't. Asleep when there is nothing
 /// to do. A program that polls gets to its packets sooner than a thread that has to wake up: once
-/// the thread has been outrun a few times in a row it steps aside, and is back within kAsideMax
-/// of the last poll. See docs/decisions/005-progress.md.
+/// the thread has been outrun a few times in a row it steps aside, and is back within 1 ms of the
+/// last poll. See docs/decisions/005-progress.md.
 class NicThread {
  public:
   static constexpr Duration kAsideMin = std::chrono::microseconds{50};
-  static constexpr Duration kAsideMax = std::chrono::milliseconds{1};
+  static constexpr Duration kAsideMax = std::chrono::microseconds{800};
   /// Somebody who polled this recently is polling still.
   static constexpr Duration kPolling = std::chrono::microseconds{20};
+  /// Somebody else is waited for, for a quarter of the time between two looks.
+  static constexpr int kPatienceShare = 4;
   static constexpr int kOutrunLimit = 8;
 
   class Work {

@@ -30,6 +30,7 @@ struct Datagram {
   std::uint16_t source_port = 0;
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
+  std::uint16_t identification = 0;     // of IPv4: what it is if the sender is one of us
   std::span<const std::uint8_t> bytes;  // BTH … ICRC
   bool more = false;  // another one comes at once, and these bytes stay until then
 };

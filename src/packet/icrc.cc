@@ -164,19 +164,19 @@ void store_icrc(std::uint8_t* p, std::uint32_t value) {
 std::optional<std::uint16_t> recover_identification(const IcrcHeaders& headers,
                                                     std::span<const std::uint8_t> frame,
                                                     std::uint32_t received) {
-  IcrcHeaders zero = headers;
-  zero.identification = 0;
-  const std::uint32_t difference = received ^ icrc(zero, frame);
-  if (difference == 0) return std::uint16_t{0};
-  if (!headers.source.is_v4()) return std::nullopt;
+  const bool hidden = headers.source.is_v4();
+  const std::uint16_t expected = hidden ? headers.identification : std::uint16_t{0};
+  const std::uint32_t difference = received ^ icrc(headers, frame);
+  if (difference == 0) return expected;
+  if (!hidden) return std::nullopt;
 
-  // CRC is linear: identification(x) · x^(8 · bytes behind it + 32) mod P is the difference.
-  // Only a polynomial of degree 15 or less is an identification.
+  // CRC is linear: (identification − expected)(x) · x^(8 · bytes behind it + 32) mod P is the
+  // difference. Only a polynomial of degree 15 or less is that of two identifications.
   const Polynomial solution = times(difference, unshift(frame.size()));
   if ((solution & 0xffffu) != 0) return std::nullopt;
   const auto first_byte = (solution >> 16) & 0xffu;
   const auto second_byte = solution >> 24;
-  return static_cast<std::uint16_t>((first_byte << 8) | second_byte);
+  return static_cast<std::uint16_t>(((first_byte << 8) | second_byte) ^ expected);
 }
 
 }  // namespace verbena::packet

@@ -31,8 +31,8 @@ struct IcrcHeaders {
 void store_icrc(std::uint8_t* p, std::uint32_t value);
 
 /// The IPv4 identification for which `received` is the right ICRC, or nullopt when there is
-/// none: the packet is damaged. `headers.identification` is ignored. IPv6 hides nothing:
-/// 0 when the ICRC is right, else nullopt.
+/// none: the packet is damaged. `headers.identification` is where to look first: any other takes
+/// longer. IPv6 hides nothing: 0 when the ICRC is right, else nullopt.
 [[nodiscard]] std::optional<std::uint16_t> recover_identification(
     const IcrcHeaders& headers, std::span<const std::uint8_t> frame, std::uint32_t received);
 

@@ -70,11 +70,22 @@ void Receiver::prepare(std::size_t i) {
   message.msg_controllen = sizeof controls_[i].bytes;
 }
 
-std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
-  const int got = ::recvmmsg(socket.fd.get(), messages_.data(), kBuffers, MSG_DONTWAIT, nullptr);
-  if (got <= 0) return 0;  // nothing there, or an error that the next call gets again
+std::size_t Receiver::take(const ReceiveSocket& socket) {
+  if (socket.busy) {
+    const int got = ::recvmmsg(socket.fd.get(), messages_.data(), kBuffers, MSG_DONTWAIT, nullptr);
+    return got > 0 ? static_cast<std::size_t>(got) : 0;
+  }
+  // What somebody spins for comes alone most often, and a call for many would look for the next one.
+  const ssize_t bytes = ::recvmsg(socket.fd.get(), &messages_[0].msg_hdr, MSG_DONTWAIT);
+  if (bytes < 0) return 0;
+  messages_[0].msg_len = static_cast<unsigned>(bytes);
+  return 1;
+}
 
-  for (std::size_t i = 0; i < static_cast<std::size_t>(got); ++i) {
+std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
+  const std::size_t got = take(socket);
+  socket.busy = got > 0;
+  for (std::size_t i = 0; i < got; ++i) {
     const auto extras = extras_of(messages_[i].msg_hdr);
     if (extras.has_drops) {
       const auto drops = extras.drops - std::exchange(socket.drops_seen, extras.drops);
@@ -91,7 +102,7 @@ std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
                 .segment = extras.segment == 0 ? bytes : extras.segment});
     prepare(i);
   }
-  return static_cast<std::size_t>(got);
+  return got;
 }
 
 }  // namespace verbena::wire

@@ -18,6 +18,7 @@ struct ReceiveSocket {
   Fd fd;
   LocalAddress local;
   std::uint32_t drops_seen = 0;  // SO_RXQ_OVFL counts from the socket's birth, and wraps
+  bool busy = false;             // the last look wasn't in vain
 };
 
 /// Takes datagrams from sockets, many with one call.
@@ -31,7 +32,7 @@ class Receiver {
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
-  /// At most kBuffers trains. Returns how many.
+  /// At most kBuffers trains; after a look in vain, one. Returns how many.
   std::size_t receive(ReceiveSocket& socket, TrainSink& sink);
 
  private:
@@ -40,6 +41,8 @@ class Receiver {
     std::array<std::uint8_t, 4 * CMSG_SPACE(sizeof(int))> bytes;
   };
 
+  /// Fills messages_ and returns how many, or 0 also for an error, which the next call gets again.
+  std::size_t take(const ReceiveSocket& socket);
   /// The kernel overwrites the sizes in the message; this sets them again.
   void prepare(std::size_t i);
 

@@ -17,36 +17,27 @@ SocketAddress::SocketAddress(const IpAddress& address, std::uint16_t port, unsig
     size_ = sizeof in;
     return;
   }
-  sockaddr_in6 in6{};
-  in6.sin6_family = AF_INET6;
-  in6.sin6_port = htons(port);
-  std::memcpy(&in6.sin6_addr, address.bytes().data(), address.bytes().size());
-  if (address.needs_interface()) in6.sin6_scope_id = interface;
-  std::memcpy(&storage_, &in6, sizeof in6);
-  size_ = sizeof in6;
+  storage_.sin6_family = AF_INET6;
+  storage_.sin6_port = htons(port);
+  std::memcpy(&storage_.sin6_addr, address.bytes().data(), address.bytes().size());
+  if (address.needs_interface()) storage_.sin6_scope_id = interface;
+  size_ = sizeof storage_;
 }
 
 IpAddress SocketAddress::address() const {
-  if (storage_.ss_family == AF_INET) {
+  if (storage_.sin6_family == AF_INET) {
     sockaddr_in in{};
     std::memcpy(&in, &storage_, sizeof in);
     std::array<std::uint8_t, 4> bytes{};
     std::memcpy(bytes.data(), &in.sin_addr, bytes.size());
     return IpAddress::v4(bytes);
   }
-  sockaddr_in6 in6{};
-  std::memcpy(&in6, &storage_, sizeof in6);
   IpAddress::Bytes bytes{};
-  std::memcpy(bytes.data(), &in6.sin6_addr, bytes.size());
+  std::memcpy(bytes.data(), &storage_.sin6_addr, bytes.size());
   return IpAddress{bytes};
 }
 
-std::uint16_t SocketAddress::port() const {
-  // The port lies at the same place in both families.
-  sockaddr_in in{};
-  std::memcpy(&in, &storage_, sizeof in);
-  return ntohs(in.sin_port);
-}
+std::uint16_t SocketAddress::port() const { return ntohs(storage_.sin6_port); }
 
 std::string text_of(const IpAddress& address, std::uint16_t port) {
   const auto number = std::to_string(port);

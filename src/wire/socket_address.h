@@ -26,14 +26,14 @@ class SocketAddress {
   [[nodiscard]] sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage_); }
   [[nodiscard]] const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage_); }
   [[nodiscard]] socklen_t size() const { return size_; }
-  static constexpr socklen_t capacity() { return sizeof(sockaddr_storage); }
+  static constexpr socklen_t capacity() { return sizeof(sockaddr_in6); }
 
   /// What the kernel wrote there. Unspecified for a family other than IP.
   [[nodiscard]] IpAddress address() const;
   [[nodiscard]] std::uint16_t port() const;
 
  private:
-  sockaddr_storage storage_{};
+  sockaddr_in6 storage_{};  // or the shorter sockaddr_in, which has family and port at the same place
   socklen_t size_ = 0;
 };
 

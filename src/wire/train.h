@@ -15,6 +15,8 @@ struct Train {
   [[nodiscard]] Train part(std::size_t offset, std::size_t size) const {
     Train t = *this;
     t.whole.bytes = whole.bytes.subspan(offset, size);
+    // The kernel numbers the datagrams of a batch 0, 1, 2, …
+    t.whole.identification = static_cast<std::uint16_t>(offset / segment);
     t.whole.more = offset + size < whole.bytes.size();
     return t;
   }

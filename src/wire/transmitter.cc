@@ -225,14 +225,15 @@ void Transmitter::flush() {
 /// Sends as many of these batches, all of one socket, as the kernel takes; at least one of
 /// them is done, split or blocked afterwards.
 void Transmitter::send_run(std::size_t first, std::size_t count) {
-  std::array<mmsghdr, kMaxRun> messages{};
-  std::array<iovec, kMaxRun> pieces{};
+  std::array<mmsghdr, kMaxRun> messages;
+  std::array<iovec, kMaxRun> pieces;
   std::array<SocketAddress, kMaxRun> destinations;
   std::array<Control, kMaxRun> controls;
   for (std::size_t i = 0; i < count; ++i) {
     const Batch& batch = batches_[first + i];
     destinations[i] = {batch.flow.destination, packet::kRocePort, batch.socket->local.interface};
     pieces[i] = {&arena_[batch.offset], batch.bytes};
+    messages[i] = {};
     msghdr& message = messages[i].msg_hdr;
     message.msg_name = destinations[i].get();
     message.msg_namelen = destinations[i].size();

@@ -58,7 +58,8 @@ bool icrc_is_right(const packet::Datagram& d) {
   const packet::IcrcHeaders headers{.source = d.source,
                                     .destination = d.destination,
                                     .source_port = d.source_port,
-                                    .destination_port = packet::kRocePort};
+                                    .destination_port = packet::kRocePort,
+                                    .identification = d.identification};
   return packet::recover_identification(headers, d.bytes.first(size),
                                         packet::load_icrc(&d.bytes[size]))
       .has_value();

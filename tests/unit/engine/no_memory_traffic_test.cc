@@ -144,7 +144,12 @@ struct Traffic final : Dma, Entropy, packet::FrameSink {
     frames.reserve(4096);
     for (const auto& bytes : arrived) {
       const Scarce scarce;
-      rnic.receive({kHere, kHere, 0xc000, 0, 64, bytes}, now);
+      rnic.receive({.source = kHere,
+                    .destination = kHere,
+                    .source_port = 0xc000,
+                    .hop_limit = 64,
+                    .bytes = bytes},
+                   now);
     }
     notified = notified || !rnic.notifications().empty();
     told += rnic.events().size();
