@@ -177,6 +177,7 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
     n = take(cq, out);
   }
   if (n > 0) {
+    impl_->found();
     cq.vain_polls.store(0, std::memory_order_relaxed);
   } else {
     cq.vain_polls.fetch_add(1, std::memory_order_relaxed);

@@ -114,6 +114,9 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     send_inline();
   }
 
+  /// A program's thread whose poll was not in vain.
+  void found() { thread_.found(); }
+
   void expect_sleep() { thread_.return_to_duty(); }
 
   /// Set-up, under the lock; whatever it leaves to do is done.

@@ -145,6 +145,11 @@ void NicThread::step_aside() {
   aside_.exchange(false);  // reads what will_look() wrote
 }
 
+bool NicThread::is_waited_for() const {
+  return waited_for_.load(std::memory_order_relaxed) &&
+         now() - last_polled_.load(std::memory_order_relaxed) <= kPolling;
+}
+
 void NicThread::run() {
   int outrun = 0;
   Instant deadline = now();
@@ -157,9 +162,11 @@ void NicThread::run() {
     asleep_until_.store(deadline);
     const Woken woken = wait(full_epoll_, deadline);
     asleep_until_.store(kNever);
+    const bool waited_for = is_waited_for();
     const Work::Outcome outcome = work_.work(woken.control);
     deadline = outcome.deadline;
-    if (woken.data) outrun = outcome.useful ? 0 : outrun + 1;
+    // Who polls would have got there, had this thread not had its core.
+    if (woken.data) outrun = outcome.useful && !waited_for ? 0 : outrun + 1;
   }
 }
 

@@ -46,8 +46,13 @@ class NicThread {
   /// False: errno says why.
   [[nodiscard]] bool watch_data(int fd);
 
-  /// Any thread: a program has just polled.
-  void polled(Instant when) { last_polled_.store(when, std::memory_order_relaxed); }
+  /// Any thread: a program has just polled, in vain so far.
+  void polled(Instant when) {
+    last_polled_.store(when, std::memory_order_relaxed);
+    waited_for_.store(true, std::memory_order_relaxed);
+  }
+  /// Any thread: its poll found something, so that it may do something else now.
+  void found() { waited_for_.store(false, std::memory_order_relaxed); }
 
   /// Any thread: the program is going to sleep, so don't wait for the end of its polling.
   void return_to_duty();
@@ -71,6 +76,8 @@ class NicThread {
 
  private:
   void run();
+  /// Somebody polls and has found nothing yet.
+  [[nodiscard]] bool is_waited_for() const;
   /// Returns when nobody polls any more, or when there is something else to do.
   void step_aside();
   struct Woken {
@@ -84,6 +91,7 @@ class NicThread {
   int aside_epoll_ = -1;  // control and wake
   int full_epoll_ = -1;   // … and data
   std::atomic<Instant> last_polled_{Instant{}};
+  std::atomic<bool> waited_for_{false};
   std::atomic<bool> aside_{false};
   /// Wakes later than this need not be announced. kNever: the thread is not asleep.
   std::atomic<Instant> asleep_until_{kNever};
