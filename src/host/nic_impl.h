@@ -298,7 +298,9 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     wire_->flush();
     for (engine::CompletionQueue* ring : rnic.notifications()) {
       auto* cq = static_cast<CompletionQueue*>(ring->cookie());
-      if (cq->channel != nullptr) cq->channel->raise(*cq);
+      if (cq->channel == nullptr) continue;
+      cq->channel->raise(*cq);
+      woke_ = true;
     }
     rnic.notifications().clear();
     for (const engine::Event& e : rnic.events()) {
@@ -414,7 +416,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     try {
       return try_work(control);
     } catch (const std::bad_alloc&) {
-      return {now() + kFull, false};
+      return {now() + kFull, false, false};
     }
   }
   Outcome try_work(bool control) {
@@ -423,17 +425,18 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
       monitor->serve();
       lock.lock();
     } else if (!lock.try_lock()) {
-      return {now() + kBusy, false};  // a program's thread is at it
+      return {now() + kBusy, false, false};  // a program's thread is at it
     }
     now_ = now();
+    woke_ = false;
     if (control) wire_->serve_control(*this);
     bool useful = false;
     for (int i = 0; i < kRounds && step(Receive::yes); ++i) useful = useful || received_;
-    const Instant deadline = wake_at();
+    const Work::Outcome outcome{wake_at(), useful, woke_};
     lock.unlock();
     tell_observer(ConnectionObserver::Wait::yes);
     send_inline();
-    return {deadline, useful};
+    return outcome;
   }
 
   std::unique_ptr<FrameMemory> frames_;
@@ -442,6 +445,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
   std::unique_ptr<wire::UdpWire> wire_;
   Instant now_ = now();
   bool received_ = false;  // by the last step
+  bool woke_ = false;      // who waits for a completion, since the NIC thread began
   bool blocked_ = false;
   std::uint64_t send_errors_ = 0;
   std::string reported_;  // the last of them

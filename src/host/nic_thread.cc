@@ -107,6 +107,7 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
     if (e.data.u32 == kWake) {
       eventfd_t count = 0;
       eventfd_read(wake_fd_, &count);
+      woken.otherwise = true;
     } else if (e.data.u32 == kData) {
       woken.data = true;
     } else {
@@ -117,6 +118,7 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
 }
 
 void NicThread::return_to_duty() {
+  waited_for_.store(false, std::memory_order_relaxed);
   if (!aside_.load(std::memory_order_relaxed) || !aside_.exchange(false)) return;
   eventfd_write(wake_fd_, 1);
 }
@@ -145,6 +147,26 @@ void NicThread::step_aside() {
   aside_.exchange(false);  // reads what will_look() wrote
 }
 
+NicThread::Woken NicThread::linger(Instant until) {
+  const Instant end = std::min(until, now() + kLinger);
+  Woken woken;
+  do {
+    woken = wait(full_epoll_, Instant{});
+  } while (!woken.at_all() && now() < end && !is_waited_for());
+  return woken;
+}
+
+NicThread::Woken NicThread::wait_on_duty(const Work::Outcome& last) {
+  const Instant begin = now();
+  if (lingers_ && !is_waited_for() && spare_core_.exists(begin, last.woke ? 1 : 0)) {
+    const Woken woken = linger(last.deadline);
+    if (woken.at_all()) return woken;
+  }
+  const Woken woken = wait(full_epoll_, last.deadline);
+  lingers_ = woken.data && now() - begin < kLinger;
+  return woken;
+}
+
 bool NicThread::is_waited_for() const {
   return waited_for_.load(std::memory_order_relaxed) &&
          now() - last_polled_.load(std::memory_order_relaxed) <= kPolling;
@@ -152,25 +174,25 @@ bool NicThread::is_waited_for() const {
 
 void NicThread::run() {
   int outrun = 0;
-  Instant deadline = now();
+  Work::Outcome outcome{now(), false, false};
   for (;;) {
     if (outrun >= kOutrunLimit) {
       step_aside();
       outrun = 0;
-      deadline = now();  // whatever the poller left behind
+      outcome.deadline = now();  // whatever the poller left behind
     }
-    asleep_until_.store(deadline);
-    const Woken woken = wait(full_epoll_, deadline);
+    asleep_until_.store(outcome.deadline);
+    const Woken woken = wait_on_duty(outcome);
     asleep_until_.store(kNever);
     const bool waited_for = is_waited_for();
-    const Work::Outcome outcome = work_.work(woken.control);
-    deadline = outcome.deadline;
+    outcome = work_.work(woken.control);
     // Who polls would have got there, had this thread not had its core.
     if (woken.data) outrun = outcome.useful && !waited_for ? 0 : outrun + 1;
   }
 }
 
 void NicThread::abandon() {
+  spare_core_.abandon();
   for (int* fd : {&wake_fd_, &aside_epoll_, &full_epoll_}) {
     if (*fd >= 0) close(*fd);
     *fd = -1;

@@ -5,6 +5,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "host/spare_core.h"
 
 namespace verbena::host {
 
@@ -21,12 +22,15 @@ class NicThread {
   /// Somebody else is waited for, for a quarter of the time between two looks.
   static constexpr int kPatienceShare = 4;
   static constexpr int kOutrunLimit = 8;
+  /// What comes so soon after something else needn't wake this thread.
+  static constexpr Duration kLinger = std::chrono::microseconds{50};
 
   class Work {
    public:
     struct Outcome {
       Instant deadline;  // when to be called again
       bool useful;       // there was something to receive
+      bool woke;         // a thread of the program that slept
     };
     /// `control`: one of the control descriptors is readable.
     virtual Outcome work(bool control) = 0;
@@ -83,10 +87,18 @@ class NicThread {
   struct Woken {
     bool data = false;
     bool control = false;
+    bool otherwise = false;
+    [[nodiscard]] bool at_all() const { return data || control || otherwise; }
   };
   [[nodiscard]] Woken wait(int epoll, Instant until);
+  /// Sleeps on duty. What came soon last time is looked for first, if there is a core for that.
+  [[nodiscard]] Woken wait_on_duty(const Work::Outcome& last);
+  /// Nothing came: nothing is set.
+  [[nodiscard]] Woken linger(Instant until);
 
   Work& work_;
+  SpareCore spare_core_;
+  bool lingers_ = false;
   int wake_fd_ = -1;
   int aside_epoll_ = -1;  // control and wake
   int full_epoll_ = -1;   // … and data
