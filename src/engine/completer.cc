@@ -337,6 +337,7 @@ void slow_down(QueuePair& qp) { qp.completer.window.halve(qp.requester.end); }
 void expire(Services& services, QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
   end_wait(qp.requester, now);
+  qp.responder.waiting_until = kNever;
   if (now >= c.timeout_at) {
     ++qp.counters.timeouts;
     c.window.collapse(qp.requester.end);
@@ -356,7 +357,7 @@ void expire(Services& services, QueuePair& qp, Instant now) {
 Instant next_deadline(const QueuePair& qp) {
   Instant when = std::min(qp.completer.timeout_at, qp.completer.early_at);
   if (qp.requester.wait_until > Instant{}) when = std::min(when, qp.requester.wait_until);
-  return when;
+  return std::min(when, qp.responder.waiting_until);
 }
 
 }  // namespace verbena::engine

@@ -39,6 +39,9 @@ class CompletionQueue {
   }
   /// Asks for one event at the next completion: any, or only a solicited one or an error.
   void arm(bool solicited_only);
+  [[nodiscard]] bool armed() const {
+    return notify_.load(std::memory_order_relaxed) != Notify::none;
+  }
 
   // Moderation: an event that was asked for waits until `count` completions have come, or until
   // `period` after the first of them. Producer side.

@@ -37,6 +37,11 @@ bool takes_receive(const Packet& p) {
          (p.info().kind == Kind::write && p.info().immediate);
 }
 
+/// Of the last packet of a message.
+bool completes_receive(const Packet& p) {
+  return p.info().kind == Kind::send || p.info().immediate;
+}
+
 /// What the queue pair, and the region, must grant.
 unsigned access_for(const Packet& p) {
   switch (p.info().kind) {
@@ -185,6 +190,17 @@ bool execute_send(Services& services, QueuePair& qp, const Packet& p) {
   return true;
 }
 
+/// How long the acknowledgement of a whole message may wait for the program's answer.
+Duration let_answer_wait(const Services& services, QueuePair& qp, const Packet& p) {
+  const auto& woken = services.notifications;
+  Conversation& conversation = qp.responder.conversation;
+  if (completes_receive(p) && std::find(woken.begin(), woken.end(), qp.receive_cq) != woken.end()) {
+    conversation.woken();
+    return {};
+  }
+  return conversation.heard(services.now);
+}
+
 void execute_data(Services& services, QueuePair& qp, const Packet& p) {
   Responder& r = qp.responder;
   const auto& info = p.info();
@@ -203,13 +219,15 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
   r.expected = r.expected.next();
   if (info.last) {
     r.msn = (r.msn + 1) & Psn::kMask;
-    if (info.kind == Kind::send || info.immediate) complete_receive(services, qp, p);
+    if (completes_receive(p)) complete_receive(services, qp, p);
     // Nobody will hear of it: then the peer must not think so.
     if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
   }
   if (p.bth.ack_request && r.answer) ++qp.counters.ack_deferred;
   // A gap that has been filled needs no NAK any more.
   if (p.bth.ack_request || r.answer) r.answer = Syndrome::ack();
+  r.answer_by = services.now;
+  if (info.last) r.answer_by += let_answer_wait(services, qp, p);
 }
 
 /// XRC: the receive queue that the request names, and with it the domain of the memory that the
@@ -284,6 +302,7 @@ void handle_duplicate(Services& services, QueuePair& qp, const Packet& p) {
   ++qp.counters.duplicate_request;
   if (!is_answered(kind)) {
     if (!r.answer) r.answer = Syndrome::ack();
+    r.answer_by = services.now;
     return;
   }
   Response response{.to = kind, .psn = p.bth.psn, .msn = r.msn, .source = p.reth};
@@ -469,6 +488,11 @@ void note_congestion(Responder& r, Instant now) {
   r.next_notice = now + kSpacing;
 }
 
+void answer_with_request(Responder& r, Instant now) {
+  r.conversation.answered(now);
+  r.answer_by = now;
+}
+
 Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                         unsigned budget) {
   Responder& r = qp.responder;
@@ -494,9 +518,14 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
     const bool done = response.to != Kind::read_request || response.sent == response.source.length;
     if (done) r.responses.pop_front();
   }
+  r.waiting_until = kNever;
   if (r.answer) {
     // An ACK is for the newest request that was executed, a NAK for the one that is wanted.
     const bool ack = r.answer->type() == Syndrome::Type::ack;
+    if (ack && services.now < r.answer_by) {
+      r.waiting_until = r.answer_by;
+      return Sent::all;
+    }
     if (!send_answer(services, qp, sink, *r.answer, ack ? r.expected.previous() : r.expected)) {
       return Sent::sink_full;
     }

@@ -14,6 +14,7 @@
 #include "base/psn.h"
 #include "base/ring.h"
 #include "base/time.h"
+#include "engine/conversation.h"
 #include "engine/memory.h"
 #include "engine/receive_queue.h"
 #include "engine/requester.h"
@@ -66,6 +67,9 @@ struct Responder {
   // What is to be sent: responses in order, then the answer to everything up to now.
   Ring<Response> responses{};
   std::optional<packet::Syndrome> answer{};
+  Conversation conversation{};
+  Instant answer_by{};            // an ACK may wait until then for a request to leave with
+  Instant waiting_until{kNever};  // it does; kNever: none waits
 
   Ring<ReachedMark> marks{};  // UC, UD: to be answered
 
@@ -94,7 +98,10 @@ void note_congestion(Responder& r, Instant now);
 /// network lost, and nobody will be here to repeat it: so it is repeated now.
 void transmit_farewell(Services& services, QueuePair& qp, packet::FrameSink& sink);
 
-/// Sends responses and the answer, at most `budget` packets.
+/// A request has just left: the answer leaves with it.
+void answer_with_request(Responder& r, Instant now);
+
+/// Sends responses and the answer if it is due, at most `budget` packets.
 [[nodiscard]] Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                                       unsigned budget);
 

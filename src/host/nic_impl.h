@@ -107,7 +107,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
       std::unique_lock lock{engine, std::try_to_lock};
       if (!lock) return;
       step(Receive::yes, &polled);
-      thread_.polled(now_);
+      thread_.polled(now_, !polled.armed());  // who asked for an event goes to sleep
       settle(lock);
     }
     tell_observer(ConnectionObserver::Wait::no);
@@ -134,6 +134,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
   /// because the steering program doesn't know the newcomer yet; we hand it over. The program may
   /// end right after this, and nobody could then.
   void send_and_sort() {
+    rnic.hurry_answers();
     step(Receive::no);
     for (int i = 0; i < kRounds && step(Receive::yes); ++i) {
     }

@@ -50,10 +50,11 @@ class NicThread {
   /// False: errno says why.
   [[nodiscard]] bool watch_data(int fd);
 
-  /// Any thread: a program has just polled, in vain so far.
-  void polled(Instant when) {
+  /// Any thread: a program has just polled, in vain so far. `again`: it will soon do so again, as
+  /// far as one can tell.
+  void polled(Instant when, bool again) {
     last_polled_.store(when, std::memory_order_relaxed);
-    waited_for_.store(true, std::memory_order_relaxed);
+    waited_for_.store(again, std::memory_order_relaxed);
   }
   /// Any thread: its poll found something, so that it may do something else now.
   void found() { waited_for_.store(false, std::memory_order_relaxed); }

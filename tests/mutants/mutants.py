@@ -21,6 +21,7 @@ WINDOWS = "src/engine/window_binding.cc"
 MEMORY = "src/engine/memory.h"
 CREDITS = "src/engine/credits.h"
 RUN_QUEUE = "src/engine/run_queue.cc"
+CONVERSATION = "src/engine/conversation.h"
 PACES = "src/engine/paces.cc"
 TIMER_QUEUE = "src/engine/timer_queue.cc"
 ICRC = "src/packet/icrc.cc"
@@ -37,6 +38,21 @@ CM_UNSERVED = "src/cm/unserved.h"
 CM_REPETITIONS = "src/cm/repetitions.h"
 
 MUTANTS = [
+    # ---- conversations
+
+    # ConversationTest.AStreamOfMessagesEndsIt
+    ("stream-taken-for-a-conversation", CONVERSATION,
+     "if (heard_at_ != kNever) answers_ = 0;",
+     ""),
+    # ConversationTest.ALateAnswerEndsIt
+    ("late-answer-counts", CONVERSATION,
+     "answers_ = now - heard_at_ > kPatience ? 0 : answers_ + 1;",
+     "++answers_;"),
+    # ConversationSim.AProgramThatEndsDoesNotWait
+    ("last-acks-wait", RNIC,
+     "qp.responder.answer_by = Instant{};",
+     ""),
+
     # ---- responder: sequence numbers, duplicates
 
     # RcProperty
@@ -63,6 +79,22 @@ MUTANTS = [
     ("duplicate-not-acknowledged", RESPONDER,
      "if (!r.answer) r.answer = Syndrome::ack();",
      ""),
+    # Abi: exit_at_once, ConversationSim
+    ("waiting-ack-forgotten", RESPONDER,
+     "r.waiting_until = r.answer_by;",
+     "r.answer.reset();"),
+    # ConversationSim.WithoutAnAnswerItWaitsNoLongerThanItsPatience
+    ("waiting-ack-without-a-timer", RESPONDER,
+     "r.waiting_until = r.answer_by;",
+     ""),
+    # ConversationSim.TheAcknowledgementLeavesWithTheAnswer
+    ("waiting-ack-stays-behind", RESPONDER,
+     "r.answer_by = now;",
+     ""),
+    # ConversationSim.AProgramThatIsWokenIsNotWaitedFor
+    ("ack-waits-for-a-sleeper", RESPONDER,
+     "conversation.woken();",
+     "return conversation.heard(services.now);"),
     # RcProperty
     ("ack-of-what-has-not-come", RESPONDER,
      "ack ? r.expected.previous() : r.expected)",
