@@ -8,9 +8,9 @@
 
 namespace verbena::engine {
 
-/// The frames of a message's middle packets, reserved and filled many at a time: one call copies
-/// what would have taken one for each (docs/decisions/011-copies-in-batches.md). A frame that is
-/// not used is forgotten with the next one that is reserved.
+/// The frames of a message's packets that are alike, reserved and filled many at a time: one call
+/// copies what would have taken one for each (docs/decisions/011-copies-in-batches.md). A frame
+/// that is not used is forgotten with the next one that is reserved.
 class FramesAhead {
  public:
   static constexpr std::uint32_t kMost = 16;  // what one batch of the wire holds at 4 KiB

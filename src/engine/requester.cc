@@ -227,16 +227,28 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
   return Step::sent;
 }
 
-/// The packet at the cursor is neither its message's first nor last: fills it and those behind it,
-/// as far as they are alike and may leave now.
+/// Packets from the cursor on that differ in nothing but their bytes: the first may have a RETH,
+/// the last immediate data or a shorter payload.
+std::uint32_t packets_alike(const QueuePair& qp, const SendWqe& wqe) {
+  const auto headers = [&](packet::Part part) {
+    return packet::header_size(make_packet(qp, wqe, part).bth.opcode);
+  };
+  const std::uint32_t left = wqe.packets - qp.requester.packet;
+  const std::size_t middle = headers({});
+  if (qp.requester.packet == 0 && headers({.first = true}) != middle) return 1;
+  const bool last_too =
+      wqe.length % qp.attributes.path_mtu == 0 && headers({.last = true}) == middle;
+  return last_too ? left : left - 1;
+}
+
+/// Fills the packet at the cursor and those behind it, as far as they are alike and may leave now.
 void look_ahead(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
                 packet::Opcode opcode, unsigned budget, FramesAhead& ahead) {
   const Requester& r = qp.requester;
   if (wqe.request.inlined) return;
   const std::uint32_t mtu = qp.attributes.path_mtu;
-  const std::uint32_t alike = wqe.packets - 1 - r.packet;
-  const std::uint32_t count =
-      std::min({alike, budget, FramesAhead::kMost, qp.completer.window.room(packet_cost(qp, wqe))});
+  const std::uint32_t count = std::min({packets_alike(qp, wqe), budget, FramesAhead::kMost,
+                                        qp.completer.window.room(packet_cost(qp, wqe))});
   if (count < 2 || !resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), r.packet * mtu, count * mtu, 0,
                             services.segments)) {
     return;
@@ -271,10 +283,7 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
     const std::uint32_t qkey = wqe.request.destination().qkey;
     p.deth = {(qkey & 0x8000'0000u) != 0 ? a.qkey : qkey, qp.qpn};
   }
-  const bool middle = !part.first && !part.last && qp.reliable();
-  if (!middle) {
-    ahead.forget();
-  } else if (ahead.empty()) {
+  if (ahead.empty() && !part.last && qp.reliable()) {
     look_ahead(services, qp, sink, wqe, p.bth.opcode, budget, ahead);
   }
   const Step step = emit(services, qp, sink, wqe, p, offset, length, ahead.take());

@@ -214,10 +214,12 @@ void Rnic::let_copies_wait(QueuePair& qp, const packet::Datagram& datagram,
   using packet::Kind;
   Copies& copies = services_.copies;
   const bool response = info.kind == Kind::read_response;
-  const bool continues = !info.first && qp.reliable() &&
-                         (response || info.kind == Kind::write || info.kind == Kind::send);
-  if (!continues || copies.owner() != &qp || copies.response() != response) settle();
-  if (continues && datagram.more && !info.last) {
+  const bool places =
+      qp.reliable() && (response || info.kind == Kind::write || info.kind == Kind::send);
+  const bool continues =
+      places && !info.first && copies.owner() == &qp && copies.response() == response;
+  if (!continues) settle();
+  if (places && datagram.more && !info.last) {
     copies.let_wait(qp, response);
   } else {
     copies.hurry();

@@ -290,6 +290,10 @@ MUTANTS = [
     ("draining-queue-begins-new-requests", REQUESTER,
      "if (qp.state.load(std::memory_order_relaxed) == QpState::sqd) return false;",
      ""),
+    # RcProperty
+    ("first-packet-of-a-write-taken-for-a-plain-one", REQUESTER,
+     "if (qp.requester.packet == 0 && headers({.first = true}) != middle) return 1;",
+     ""),
     # RcRequests.FirstFlightFitsTheDefaultReceiveBuffer
     ("window-never-closes", REQUESTER,
      "if (!window_open(services, qp, wqe, now)) return Sent::all;",
