@@ -190,20 +190,19 @@ double udp_pingpong() {
       });
 }
 
-/// An end that makes the calls of Verbena's wire: a WRITE of 64 B and the ACK of the one before
-/// leave as one batch, from a socket of their own; what comes is looked for sixteen at a time, with
-/// the address that it came to; and each copy between frame and program is a call (decision 004).
+/// An end that makes the calls of Verbena's wire: a WRITE of 64 B that was posted inline and the
+/// ACK of the one before leave as one batch, from a socket of their own; what comes is taken with
+/// its traffic class and hop limit, and copied into the program's memory by a call (decision 004).
 class WireEnd {
  public:
   WireEnd() {
     constexpr int on = 1;
     require(setsockopt(in_.fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0, "UDP_GRO");
-    require(setsockopt(in_.fd, SOL_IP, IP_PKTINFO, &on, sizeof on) == 0, "IP_PKTINFO");
+    require(setsockopt(in_.fd, SOL_IP, IP_RECVTTL, &on, sizeof on) == 0, "IP_RECVTTL");
     require(setsockopt(in_.fd, SOL_IP, IP_RECVTOS, &on, sizeof on) == 0, "IP_RECVTOS");
     require(frames_ >= 0 && ftruncate(frames_, kWrite) == 0, "memfd_create");
   }
   void send_to(WireEnd& peer) {
-    require(pwrite(frames_, program_, sizeof program_, 0) == sizeof program_, "pwrite");
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
     iovec batch{batch_, sizeof batch_};
     mmsghdr message{};
@@ -220,19 +219,19 @@ class WireEnd {
     require(sendmmsg(out_.fd, &message, 1, 0) == 1, "sendmmsg");
   }
   void spin_receive() {
-    for (int got = 0; got <= 0;) {
-      for (std::size_t i = 0; i < kMost; ++i) {
-        rooms_[i] = {room_[i], sizeof room_[i]};
-        messages_[i].msg_hdr = {.msg_name = &from_[i],
-                                .msg_namelen = sizeof from_[i],
-                                .msg_iov = &rooms_[i],
-                                .msg_iovlen = 1,
-                                .msg_control = controls_[i],
-                                .msg_controllen = sizeof controls_[i],
-                                .msg_flags = 0};
-      }
-      got = recvmmsg(in_.fd, messages_, kMost, MSG_DONTWAIT, nullptr);
-      if (got < 0 && errno != EAGAIN) fail("recvmmsg");
+    for (ssize_t got = -1; got < 0;) {
+      sockaddr_in from{};
+      alignas(cmsghdr) char control[128];
+      iovec room{room_, sizeof room_};
+      msghdr message{.msg_name = &from,
+                     .msg_namelen = sizeof from,
+                     .msg_iov = &room,
+                     .msg_iovlen = 1,
+                     .msg_control = control,
+                     .msg_controllen = sizeof control,
+                     .msg_flags = 0};
+      got = recvmsg(in_.fd, &message, MSG_DONTWAIT);
+      if (got < 0 && errno != EAGAIN) fail("recvmsg");
     }
     require(pread(frames_, program_, sizeof program_, 0) == sizeof program_, "pread");
   }
@@ -240,18 +239,13 @@ class WireEnd {
  private:
   static constexpr std::size_t kWrite = 64 + 12 + 16 + 4;  // payload, BTH, RETH, ICRC
   static constexpr std::size_t kAck = 12 + 4 + 4;          // BTH, AETH, ICRC
-  static constexpr std::size_t kMost = 16;
 
   Bound in_{SOCK_DGRAM};
   Bound out_{SOCK_DGRAM};
   int frames_ = memfd_create("frames", MFD_CLOEXEC);
   char program_[64] = {};
   char batch_[kWrite + kAck] = {};
-  mmsghdr messages_[kMost] = {};
-  iovec rooms_[kMost] = {};
-  sockaddr_in from_[kMost] = {};
-  alignas(cmsghdr) char controls_[kMost][128] = {};
-  char room_[kMost][2048] = {};
+  char room_[2048] = {};
 };
 
 double wire_pingpong() {

@@ -104,6 +104,7 @@ void fail_send(Services& services, QueuePair& qp, CompletionStatus status) {
 void enter_error(Services& services, QueuePair& qp, std::optional<EventKind> why) {
   if (change_state(services, qp, QpState::error) == QpState::error) return;
   if (why) services.tell({.kind = *why, .qp = &qp});
+  qp.responder.answer_by = Instant{};  // no request will leave that it could leave with
   stop(qp);
   flush(services, qp);
   // IBA 11.6.3.1.4: receives that a shared queue handed out are through.

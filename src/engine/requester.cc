@@ -273,9 +273,10 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   packet::Packet p = make_packet(qp, wqe, part);
   p.bth.solicited = wqe.request.solicited && part.last;
   const std::uint32_t cost = packet_cost(qp, wqe);
+  const bool probe = qp.reliable() && wqe.info().takes_receive() &&
+                     !qp.completer.credits.covers(wqe.receive);
   if (qp.reliable()) {
     const Window& window = qp.completer.window;
-    const bool probe = wqe.info().takes_receive() && !qp.completer.credits.covers(wqe.receive);
     p.bth.ack_request = part.last || probe || window.closes_after(cost) ||
                         r.since_ack_request + cost >= window.limit() / 4;
   }
@@ -283,7 +284,7 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
     const std::uint32_t qkey = wqe.request.destination().qkey;
     p.deth = {(qkey & 0x8000'0000u) != 0 ? a.qkey : qkey, qp.qpn};
   }
-  if (ahead.empty() && !part.last && qp.reliable()) {
+  if (ahead.empty() && !part.last && qp.reliable() && !probe) {
     look_ahead(services, qp, sink, wqe, p.bth.opcode, budget, ahead);
   }
   const Step step = emit(services, qp, sink, wqe, p, offset, length, ahead.take());

@@ -156,8 +156,15 @@ Refusal check_memory(const Services& services, const QueuePair& qp, const Packet
   }
 }
 
+/// What came before is in its place, or nowhere, before the program hears of the end and uses its
+/// memory for something else.
+void finish_copies(Services& services, const QueuePair& qp) {
+  if (services.copies.owner() == &qp) static_cast<void>(services.copies.finish());
+}
+
 /// Refuses the request that is expected, and ends the queue pair.
 void refuse(Services& services, QueuePair& qp, Syndrome syndrome) {
+  finish_copies(services, qp);
   qp.responder.answer = syndrome;
   enter_error(services, qp,
               syndrome.nak_code() == NakCode::remote_access_error ? EventKind::qp_access_error
@@ -166,6 +173,7 @@ void refuse(Services& services, QueuePair& qp, Syndrome syndrome) {
 
 /// The program's own receive is no good.
 void refuse_receive(Services& services, QueuePair& qp) {
+  finish_copies(services, qp);
   qp.responder.answer = Syndrome::nak(NakCode::remote_operational_error);
   fail_receive(services, qp, CompletionStatus::local_protection_error);
   enter_error(services, qp);
@@ -221,7 +229,11 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
     r.msn = (r.msn + 1) & Psn::kMask;
     if (completes_receive(p)) complete_receive(services, qp, p);
     // Nobody will hear of it: then the peer must not think so.
-    if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
+    if (qp.state.load(std::memory_order_relaxed) == QpState::error) {
+      r.expected = p.bth.psn;
+      r.msn = (r.msn - 1) & Psn::kMask;
+      return;
+    }
   }
   if (p.bth.ack_request && r.answer) ++qp.counters.ack_deferred;
   // A gap that has been filled needs no NAK any more.
@@ -522,7 +534,8 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
   if (r.answer) {
     // An ACK is for the newest request that was executed, a NAK for the one that is wanted.
     const bool ack = r.answer->type() == Syndrome::Type::ack;
-    if (ack && services.now < r.answer_by) {
+    // Who awaits an acknowledgement itself gives its own: else two could wait for each other.
+    if (ack && services.now < r.answer_by && drained(qp)) {
       r.waiting_until = r.answer_by;
       return Sent::all;
     }

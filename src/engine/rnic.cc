@@ -286,9 +286,9 @@ void Rnic::forget(const CompletionQueue& cq) { std::erase(services_.moderated, &
 Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
   if (qp.type == QpType::raw_packet) return transmit_frames(services_, qp, ethernet_, kTurn);
   // A short message goes before the acknowledgement of the one that it answers: somebody waits.
-  const Psn before = qp.requester.psn;
+  const Psn before = qp.requester.end;
   Sent sent = transmit_requests(services_, qp, sink, 1, now);
-  if (qp.requester.psn != before) answer_with_request(qp.responder, now);
+  if (qp.requester.end != before) answer_with_request(qp.responder, now);
   if (sent != Sent::sink_full) sent = transmit_responses(services_, qp, sink, kTurn);
   if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
   return sent;

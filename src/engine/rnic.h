@@ -127,7 +127,7 @@ class Rnic {
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
   /// has_work(). False: the sink was full, or there is no memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
-  /// Nothing is posted any more: acknowledgements don't wait for requests to leave with.
+  /// Nothing will be posted any more: acknowledgements don't wait for requests to leave with.
   void hurry_answers();
   /// A whole Ethernet frame for a raw packet queue pair.
   void receive_frame(QueuePair& qp, std::span<const std::uint8_t> frame, Instant now);

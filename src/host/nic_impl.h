@@ -134,7 +134,6 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
   /// because the steering program doesn't know the newcomer yet; we hand it over. The program may
   /// end right after this, and nobody could then.
   void send_and_sort() {
-    rnic.hurry_answers();
     step(Receive::no);
     for (int i = 0; i < kRounds && step(Receive::yes); ++i) {
     }
@@ -153,6 +152,8 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     if (!lock) return false;
     f();
     send_and_sort();
+    rnic.hurry_answers();
+    step(Receive::no);
     settle(lock);
     return true;
   }

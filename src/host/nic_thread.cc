@@ -95,7 +95,8 @@ NicThread::Woken NicThread::wait(int epoll, Instant until) {
   int n =
       epoll_pwait2(epoll, events.data(), events.size(), until == kNever ? nullptr : &left, nullptr);
   if (n < 0 && (errno == ENOSYS || errno == EPERM)) {  // before Linux 5.11; some sandboxes
-    const auto ms = left.tv_sec * 1000 + left.tv_nsec / 1'000'000 + 1;
+    const bool at_once = left.tv_sec == 0 && left.tv_nsec == 0;
+    const auto ms = at_once ? 0 : left.tv_sec * 1000 + left.tv_nsec / 1'000'000 + 1;
     n = epoll_wait(epoll, events.data(), events.size(),
                    until == kNever ? -1 : static_cast<int>(std::min<long>(ms, INT_MAX)));
   }

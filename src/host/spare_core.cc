@@ -29,7 +29,8 @@ bool SpareCore::exists(Instant now, std::size_t more) {
     running_ = ask();
     asked_at_ = now;
   }
-  return running_ && *running_ + more <= cores_;
+  // The caller runs: 0 is no answer either.
+  return running_ && *running_ > 0 && *running_ + more <= cores_;
 }
 
 std::optional<std::size_t> SpareCore::ask() const {

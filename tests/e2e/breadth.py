@@ -115,7 +115,7 @@ def perftest_cases():
         "ib_send_bw -c UC -e -q 16 -n 100",
         "ib_send_bw -c UC -b -q 4 -m 1024 -n 100",
         "ib_send_bw -c UD -b -m 2048 -n 100",
-        "ib_send_bw -c UD -l 8 -I 900 -s 900 -n 160",
+        "ib_send_bw -c UD -l 8 -I 884 -s 884 -n 160",
         "ib_write_bw -c UC -b -q 8 -n 100"), default_buffers=True, one_by_one=True, timeout=120)
     yield Together(LO, "perftest/xrc", (
         "ib_send_bw -c XRC -b -q 4 -n 50",

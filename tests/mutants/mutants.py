@@ -40,6 +40,11 @@ CM_REPETITIONS = "src/cm/repetitions.h"
 MUTANTS = [
     # ---- conversations
 
+    # ConversationSim.ABadAnswerTakesNoAcknowledgementAlong
+    ("waiting-ack-lost-in-error", QUEUE_PAIR,
+     "qp.responder.answer_by = Instant{};",
+     ""),
+
     # ConversationTest.AStreamOfMessagesEndsIt
     ("stream-taken-for-a-conversation", CONVERSATION,
      "if (heard_at_ != kNever) answers_ = 0;",
@@ -90,6 +95,14 @@ MUTANTS = [
     # ConversationSim.TheAcknowledgementLeavesWithTheAnswer
     ("waiting-ack-stays-behind", RESPONDER,
      "r.answer_by = now;",
+     ""),
+    # ConversationSim.TwoThatAwaitAcknowledgementsDoNotWaitForEachOther
+    ("two-wait-for-each-other", RESPONDER,
+     "services.now < r.answer_by && drained(qp)",
+     "services.now < r.answer_by"),
+    # ConversationSim.AWaitingAcknowledgementIsNotOfAMessageWhoseCompletionIsLost
+    ("waiting-ack-of-a-lost-completion", RESPONDER,
+     "r.expected = p.bth.psn;",
      ""),
     # ConversationSim.AProgramThatIsWokenIsNotWaitedFor
     ("ack-waits-for-a-sleeper", RESPONDER,
@@ -205,8 +218,8 @@ MUTANTS = [
      ""),
     # SmallQueueAnswers.SendWhoseCompletionIsLostIsNotAcknowledged
     ("acknowledged-though-nobody-heard-of-it", RESPONDER,
-     "if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;",
-     ""),
+     "if (qp.state.load(std::memory_order_relaxed) == QpState::error) { r.expected",
+     "if (false) { r.expected"),
     # Congestion.MarkedPacketsAreToldToTheirSenderWhoSlowsDown
     ("congestion-told-too-often", RESPONDER,
      "if (now < r.next_notice) return;",

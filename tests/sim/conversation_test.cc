@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <span>
 #include <vector>
@@ -28,8 +29,8 @@ struct Speaker {
     region = end.node->expose(end.pd, memory,
                               Access::kLocalWrite | Access::kRemoteWrite | Access::kRemoteRead);
   }
-  void post(SendKind kind, const Speaker& to) {
-    const std::array sges{Sge{region.iova, 8, region.key}};
+  void post(SendKind kind, const Speaker& to, std::uint32_t offset = 0) {
+    const std::array sges{Sge{region.iova + offset, 8, region.key}};
     ASSERT_EQ(end.send({.kind = kind,
                         .signaled = true,
                         .remote_address = to.region.iova + 8,
@@ -143,6 +144,81 @@ TEST_F(ConversationSim, AProgramThatEndsDoesNotWait) {
   ask(100);
   c.b.node->rnic().hurry_answers();
   EXPECT_EQ(acknowledged(), world.now());
+}
+
+/// Each end posts when its own request completes, which it does when the other acknowledges.
+TEST_F(ConversationSim, TwoThatAwaitAcknowledgementsDoNotWaitForEachOther) {
+  a.post(SendKind::write, b);
+  b.post(SendKind::write, a);
+  Duration longest{};
+  for (int i = 0; i < 40; ++i) {
+    const Instant start = world.now();
+    std::size_t done_a = 0;
+    std::size_t done_b = 0;
+    ASSERT_TRUE(world.run_until(
+        [&] {
+          done_a += c.a.poll().size();
+          done_b += c.b.poll().size();
+          return done_a + done_b > 0;
+        },
+        1ms));
+    longest = std::max(longest, world.now() - start);
+    if (done_a > 0) a.post(SendKind::write, b);
+    if (done_b > 0) b.post(SendKind::write, a);
+  }
+  EXPECT_LT(longest, Conversation::kPatience);
+}
+
+/// B's answer is no good, and B ends its queue pair: what A wrote has arrived all the same.
+TEST_F(ConversationSim, ABadAnswerTakesNoAcknowledgementAlong) {
+  make_a_habit();
+  ask(100);
+  b.post(SendKind::write, a, 4096);
+  ASSERT_TRUE(world.run_until([&] { return !c.b.poll().empty(); }, 1ms));
+  c.b.node->destroy(*c.b.qp);
+  std::vector<engine::Completion> done;
+  ASSERT_TRUE(world.run_until(
+      [&] {
+        done = c.a.poll();
+        return !done.empty();
+      },
+      60s));
+  EXPECT_EQ(done[0].status, engine::CompletionStatus::success);
+}
+
+/// The acknowledgement of a message that B heard of waits; of the next B never hears.
+TEST_F(ConversationSim, AWaitingAcknowledgementIsNotOfAMessageWhoseCompletionIsLost) {
+  World small{7, {}};
+  Connection pair{small, {.cq_b = 1}};
+  Speaker from{pair.a};
+  Speaker to{pair.b};
+  const auto pass = [&](Duration d) {
+    static_cast<void>(small.run_until([] { return false; }, d));
+  };
+  for (std::uint8_t i = 1; i <= Conversation::kHabit; ++i) {
+    from.write(i, to);
+    ASSERT_TRUE(small.run_until([&] { return to.sees(i); }, 1ms));
+    to.write(i, from);
+    ASSERT_TRUE(small.run_until([&] { return from.sees(i); }, 1ms));
+    pass(20us);
+    ASSERT_EQ(pair.b.poll().size(), 1u);
+  }
+  pass(200us);
+  static_cast<void>(pair.a.poll());
+  const std::array room{Sge{to.region.iova, 8, to.region.key}};
+  for (int i = 0; i < 2; ++i) ASSERT_EQ(pair.b.receive({.sges = room}), PostResult::posted);
+  from.post(SendKind::send, to);
+  pass(20us);
+  from.post(SendKind::send, to);
+  std::vector<engine::Completion> done;
+  ASSERT_TRUE(small.run_until(
+      [&] {
+        for (const auto& completion : pair.a.poll()) done.push_back(completion);
+        return done.size() == 2;
+      },
+      60s));
+  EXPECT_EQ(done[0].status, engine::CompletionStatus::success);
+  EXPECT_NE(done[1].status, engine::CompletionStatus::success);
 }
 
 TEST_F(ConversationSim, AProgramThatIsWokenIsNotWaitedFor) {
