@@ -273,8 +273,8 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   packet::Packet p = make_packet(qp, wqe, part);
   p.bth.solicited = wqe.request.solicited && part.last;
   const std::uint32_t cost = packet_cost(qp, wqe);
-  const bool probe = qp.reliable() && wqe.info().takes_receive() &&
-                     !qp.completer.credits.covers(wqe.receive);
+  const bool probe =
+      qp.reliable() && wqe.info().takes_receive() && !qp.completer.credits.covers(wqe.receive);
   if (qp.reliable()) {
     const Window& window = qp.completer.window;
     p.bth.ack_request = part.last || probe || window.closes_after(cost) ||

@@ -75,7 +75,8 @@ std::size_t Receiver::take(const ReceiveSocket& socket) {
     const int got = ::recvmmsg(socket.fd.get(), messages_.data(), kBuffers, MSG_DONTWAIT, nullptr);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   }
-  // What somebody spins for comes alone most often, and a call for many would look for the next one.
+  // What somebody spins for comes alone most often, and a call for many would look for the next
+  // one.
   const ssize_t bytes = ::recvmsg(socket.fd.get(), &messages_[0].msg_hdr, MSG_DONTWAIT);
   if (bytes < 0) return 0;
   messages_[0].msg_len = static_cast<unsigned>(bytes);
