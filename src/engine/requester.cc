@@ -81,11 +81,15 @@ Step fault(QueuePair& qp, CompletionStatus status) {
 }
 
 /// The BTH that all packets of a request have, and the headers that an opcode may want.
+packet::Opcode opcode_of(const QueuePair& qp, const SendWqe& wqe, packet::Part part) {
+  const auto trailer = part.last ? wqe.info().trailer : packet::Trailer::none;
+  return *packet::opcode_for(qp.service(), wqe.info().packet, part, trailer);
+}
+
 packet::Packet make_packet(const QueuePair& qp, const SendWqe& wqe, packet::Part part) {
   const PostedSend& request = wqe.request;
   packet::Packet p;
-  const auto trailer = part.last ? wqe.info().trailer : packet::Trailer::none;
-  p.bth.opcode = *packet::opcode_for(qp.service(), wqe.info().packet, part, trailer);
+  p.bth.opcode = opcode_of(qp, wqe, part);
   p.bth.destination = destination_of(qp, wqe);
   p.bth.psn = qp.requester.psn;
   p.reth = {request.remote_address, request.rkey, wqe.length};
@@ -231,7 +235,7 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
 /// the last immediate data or a shorter payload.
 std::uint32_t packets_alike(const QueuePair& qp, const SendWqe& wqe) {
   const auto headers = [&](packet::Part part) {
-    return packet::header_size(make_packet(qp, wqe, part).bth.opcode);
+    return packet::header_size(opcode_of(qp, wqe, part));
   };
   const std::uint32_t left = wqe.packets - qp.requester.packet;
   const std::size_t middle = headers({});

@@ -41,7 +41,7 @@ class Receiver {
     std::array<std::uint8_t, 4 * CMSG_SPACE(sizeof(int))> bytes;
   };
 
-  /// Fills messages_ and returns how many, or 0 also for an error, which the next call gets again.
+  /// Fills messages_ and returns how many, 0 also for an error.
   std::size_t take(const ReceiveSocket& socket);
   /// The kernel overwrites the sizes in the message; this sets them again.
   void prepare(std::size_t i);

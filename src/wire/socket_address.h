@@ -33,8 +33,8 @@ class SocketAddress {
   [[nodiscard]] std::uint16_t port() const;
 
  private:
-  sockaddr_in6
-      storage_{};  // or the shorter sockaddr_in, which has family and port at the same place
+  // Or the shorter sockaddr_in, which has family and port at the same place.
+  sockaddr_in6 storage_{};
   socklen_t size_ = 0;
 };
 
