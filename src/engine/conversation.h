@@ -12,7 +12,7 @@ namespace verbena::engine {
 class Conversation {
  public:
   /// An answer that takes longer is not waited for.
-  static constexpr Duration kPatience = std::chrono::microseconds{50};
+  static constexpr Duration kPatience = std::chrono::microseconds{100};
   /// So many answers in a row are a habit.
   static constexpr unsigned kHabit = 4;
 

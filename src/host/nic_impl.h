@@ -106,7 +106,7 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
       const NoCancellation shield;
       std::unique_lock lock{engine, std::try_to_lock};
       if (!lock) return;
-      step(Receive::yes, &polled);
+      step(Receive::yes);
       thread_.polled(now_, !polled.armed());  // who asked for an event goes to sleep
       settle(lock);
     }
@@ -278,20 +278,19 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
   /// One round. True: there was something, so there may be more. Without memory it ends where it
   /// is, and what is left is done a little later: the engine itself needs none, and what the
   /// connection manager can't take its peers send again.
-  bool step(Receive receive, const engine::CompletionQueue* polled = nullptr) {
+  bool step(Receive receive) {
     try {
-      return try_step(receive, polled);
+      return try_step(receive);
     } catch (const std::bad_alloc&) {
       blocked_ = true;
       return false;
     }
   }
-  bool try_step(Receive receive, const engine::CompletionQueue* polled) {
+  bool try_step(Receive receive) {
     now_ = now();
     if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
     received_ = receive == Receive::yes && wire_->receive(*this) > 0;
     if (receive == Receive::yes && raw.receive(*this)) received_ = true;
-    if (polled != nullptr && answers_may_wait(*polled)) return true;
     blocked_ = !rnic.work(*wire_, now_);
     if (waiting_.next_look() <= now_) look_for_listeners();
     if (manager.next_deadline() <= now_) manager.expire(now_);
@@ -314,13 +313,6 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
     if (wire_->counters().send_errors != send_errors_) report_send_error();
     outputs_.after_step(*wire_);
     return received_ || (rnic.has_work() && !blocked_);
-  }
-
-  /// The program has what it polled for. What is due to its peer, an acknowledgement most often,
-  /// leaves with its next call, or else when the NIC thread looks: see decision 005.
-  [[nodiscard]] bool answers_may_wait(const engine::CompletionQueue& polled) {
-    return received_ && !polled.empty() && thread_.aside() && rnic.notifications().empty() &&
-           rnic.events().empty();
   }
 
   /// The network may lose packets without a word, but not those that never left. One line for

@@ -71,8 +71,9 @@ void Receiver::prepare(std::size_t i) {
 }
 
 std::size_t Receiver::take(const ReceiveSocket& socket) {
-  if (socket.busy) {
-    const int got = ::recvmmsg(socket.fd.get(), messages_.data(), kBuffers, MSG_DONTWAIT, nullptr);
+  if (socket.at_once > 1) {
+    const int got =
+        ::recvmmsg(socket.fd.get(), messages_.data(), socket.at_once, MSG_DONTWAIT, nullptr);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   }
   // What somebody spins for comes alone most often, and a call for many would look for the next
@@ -85,7 +86,7 @@ std::size_t Receiver::take(const ReceiveSocket& socket) {
 
 std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
   const std::size_t got = take(socket);
-  socket.busy = got > 0;
+  socket.at_once = got > 0 ? kBuffers : 1;
   for (std::size_t i = 0; i < got; ++i) {
     const auto extras = extras_of(messages_[i].msg_hdr);
     if (extras.has_drops) {
@@ -94,6 +95,7 @@ std::size_t Receiver::receive(ReceiveSocket& socket, TrainSink& sink) {
       if (drops != 0) counters_.port(socket.local.interface).receive_errors += drops;
     }
     const std::size_t bytes = messages_[i].msg_len;
+    if (bytes > kLarge) socket.at_once = kFewLarge;
     sink.train({.whole = {.source = sources_[i].address(),
                           .destination = socket.local.address,
                           .source_port = sources_[i].port(),

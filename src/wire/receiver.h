@@ -18,13 +18,13 @@ struct ReceiveSocket {
   Fd fd;
   LocalAddress local;
   std::uint32_t drops_seen = 0;  // SO_RXQ_OVFL counts from the socket's birth, and wraps
-  bool busy = false;             // the last look wasn't in vain
+  unsigned at_once = 1;          // datagrams that the next look takes
 };
 
 /// Takes datagrams from sockets, many with one call.
 class Receiver {
  public:
-  static constexpr std::size_t kBuffers = 16;
+  static constexpr unsigned kBuffers = 16;
   static constexpr std::size_t kBufferBytes = 1u << 16;  // what GRO merges at most
 
   /// `memory` holds kBuffers * kBufferBytes.
@@ -32,10 +32,14 @@ class Receiver {
   Receiver(const Receiver&) = delete;
   Receiver& operator=(const Receiver&) = delete;
 
-  /// At most kBuffers trains; after a look in vain, one. Returns how many.
+  /// At most kBuffers trains; after a look in vain, one, and of large ones kFewLarge: the peer
+  /// waits for the acknowledgement of what was taken together. Returns how many.
   std::size_t receive(ReceiveSocket& socket, TrainSink& sink);
 
  private:
+  static constexpr unsigned kFewLarge = 4;
+  static constexpr std::size_t kLarge = kBufferBytes / 4;
+
   // Traffic class, hop limit, segment size and drops, an int each.
   struct alignas(cmsghdr) Control {
     std::array<std::uint8_t, 4 * CMSG_SPACE(sizeof(int))> bytes;
