@@ -332,8 +332,9 @@ class Race : public testing::Test {
     }
     for (auto& t : threads) t.join();
     EXPECT_EQ(with_two, 0) << "rounds with two winners of " << kRounds;
-    // A thread that isn't run for as long as kPatience may cost a round, and a sanitizer makes a look
-    // at all entries nearly that long: one in six was seen. Two that give way to each other cost all.
+    // A thread that isn't run for as long as kPatience may cost a round, and a sanitizer makes a
+    // look at all entries nearly that long: one in six was seen. Two that give way to each other
+    // cost all.
     EXPECT_LT(with_none, kRounds / 2);
   }
 
