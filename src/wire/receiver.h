@@ -26,6 +26,8 @@ class Receiver {
  public:
   static constexpr unsigned kBuffers = 16;
   static constexpr std::size_t kBufferBytes = 1u << 16;  // what GRO merges at most
+  static constexpr unsigned kFewLarge = 4;               // of them, see decision 017
+  static constexpr std::size_t kLarge = kBufferBytes / 4;
 
   /// `memory` holds kBuffers * kBufferBytes.
   Receiver(std::span<std::uint8_t> memory, WireCounters& counters);
@@ -37,9 +39,6 @@ class Receiver {
   std::size_t receive(ReceiveSocket& socket, TrainSink& sink);
 
  private:
-  static constexpr unsigned kFewLarge = 4;
-  static constexpr std::size_t kLarge = kBufferBytes / 4;
-
   // Traffic class, hop limit, segment size and drops, an int each.
   struct alignas(cmsghdr) Control {
     std::array<std::uint8_t, 4 * CMSG_SPACE(sizeof(int))> bytes;
