@@ -1,5 +1,6 @@
 // A program that ends with _exit() has perhaps just taken a message out of its completion queue,
-// and the acknowledgement waits for its next call (docs/decisions/005-progress.md). It leaves now.
+// and the acknowledgement waits for its answer (docs/decisions/016-acknowledgements-wait.md). It
+// leaves now.
 
 #include <unistd.h>
 

@@ -76,7 +76,9 @@ Result<Nic*> Nic::instance() {
     nic->impl_->finish();
     nic->impl_->report();
   });
+  static const int at_quick_exit = std::at_quick_exit(before_sudden_exit);
   static_cast<void>(at_exit);
+  static_cast<void>(at_quick_exit);
   running_in.store(getpid());
   Nic* const nic = new Nic{std::move(impl)};  // lives as long as its thread: to the end
   running.store(nic, std::memory_order_release);

@@ -62,8 +62,8 @@ class NicThread {
   /// Any thread: the program is going to sleep, so don't wait for the end of its polling.
   void return_to_duty();
 
-  /// Any thread: a poller does the work, and this thread will look after at most kAsideMax. It then
-  /// sees all that the caller did before: it reads what is written here.
+  /// Any thread: a poller does the work, and this thread will look after at most 1 ms. It then sees
+  /// all that the caller did before: it reads what is written here.
   [[nodiscard]] bool will_look() {
     bool aside = true;
     return aside_.compare_exchange_strong(aside, true, std::memory_order_acq_rel,
