@@ -86,6 +86,16 @@ static void write_all(const struct pair* p) {
   }
 }
 
+/* Read in place and anew it has the same value, once nothing is on its way any more: what the
+ * network delayed or was sent twice may still arrive after its queue pair is gone. */
+static int agrees(struct counter* c) {
+  for (int i = 0; i < 1000; ++i) {
+    if (read_anew(c) == c->readings[2]) return 1;
+    c->readings[2] = read_in_place(c);
+  }
+  return 0;
+}
+
 int main(void) {
   static struct counter counters[kMaxCounters];
   int count = find_counters("counters", counters);
@@ -98,7 +108,7 @@ int main(void) {
   read_all(counters, count, 1, read_from_start);
   destroy_pair(&p);
   read_all(counters, count, 2, read_in_place);
-  for (int i = 0; i < count; ++i) CHECK(read_anew(&counters[i]) == counters[i].readings[2]);
+  for (int i = 0; i < count; ++i) CHECK(agrees(&counters[i]));
 
   for (int i = 0; i < count; ++i) {
     const unsigned long long* r = counters[i].readings;
