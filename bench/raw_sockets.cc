@@ -3,7 +3,8 @@
 //   raw_sockets tcp-stream     a TCP stream, 64 KiB writes           MB/s
 //   raw_sockets udp-stream     UDP, batches of 15 × 4,096 B (GSO, GRO)  MB/s received
 //   raw_sockets udp-pingpong   UDP, 64 B, both ends spinning          µs, half a round trip
-//   raw_sockets wire-pingpong  the same with the calls that our wire makes, and nothing else
+//   raw_sockets wire-pingpong  the same with the calls that our wire makes, and nothing else;
+//                              a second argument leaves one thing out: batch, copy or class
 //
 // Each forks its peer, runs for about a second, and prints one number.
 
@@ -195,27 +196,35 @@ double udp_pingpong() {
 /// its traffic class and hop limit, and copied into the program's memory by a call (decision 004).
 class WireEnd {
  public:
-  WireEnd() {
-    constexpr int on = 1;
+  struct With {
+    bool batch = true;
+    bool copy = true;
+    bool traffic_class = true;  // and hop limit
+  };
+  explicit WireEnd(With with) : with_{with} {
+    const int on = 1;
+    const int asked = with_.traffic_class ? 1 : 0;
     require(setsockopt(in_.fd, SOL_UDP, UDP_GRO, &on, sizeof on) == 0, "UDP_GRO");
-    require(setsockopt(in_.fd, SOL_IP, IP_RECVTTL, &on, sizeof on) == 0, "IP_RECVTTL");
-    require(setsockopt(in_.fd, SOL_IP, IP_RECVTOS, &on, sizeof on) == 0, "IP_RECVTOS");
+    require(setsockopt(in_.fd, SOL_IP, IP_RECVTTL, &asked, sizeof asked) == 0, "IP_RECVTTL");
+    require(setsockopt(in_.fd, SOL_IP, IP_RECVTOS, &asked, sizeof asked) == 0, "IP_RECVTOS");
     require(frames_ >= 0 && ftruncate(frames_, kWrite) == 0, "memfd_create");
   }
   void send_to(WireEnd& peer) {
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(std::uint16_t))] = {};
-    iovec batch{batch_, sizeof batch_};
+    iovec batch{batch_, with_.batch ? sizeof batch_ : kWrite};
     mmsghdr message{};
     message.msg_hdr.msg_name = &peer.in_.address;
     message.msg_hdr.msg_namelen = sizeof peer.in_.address;
     message.msg_hdr.msg_iov = &batch;
     message.msg_hdr.msg_iovlen = 1;
-    message.msg_hdr.msg_control = control;
-    message.msg_hdr.msg_controllen = sizeof control;
-    cmsghdr* const segment = CMSG_FIRSTHDR(&message.msg_hdr);
-    *segment = {CMSG_LEN(sizeof(std::uint16_t)), SOL_UDP, UDP_SEGMENT};
-    constexpr std::uint16_t size = kWrite;
-    std::memcpy(CMSG_DATA(segment), &size, sizeof size);
+    if (with_.batch) {
+      message.msg_hdr.msg_control = control;
+      message.msg_hdr.msg_controllen = sizeof control;
+      cmsghdr* const segment = CMSG_FIRSTHDR(&message.msg_hdr);
+      *segment = {CMSG_LEN(sizeof(std::uint16_t)), SOL_UDP, UDP_SEGMENT};
+      constexpr std::uint16_t size = kWrite;
+      std::memcpy(CMSG_DATA(segment), &size, sizeof size);
+    }
     require(sendmmsg(out_.fd, &message, 1, 0) == 1, "sendmmsg");
   }
   void spin_receive() {
@@ -233,6 +242,7 @@ class WireEnd {
       got = recvmsg(in_.fd, &message, MSG_DONTWAIT);
       if (got < 0 && errno != EAGAIN) fail("recvmsg");
     }
+    if (!with_.copy) return;
     require(pread(frames_, program_, sizeof program_, 0) == sizeof program_, "pread");
   }
 
@@ -240,6 +250,7 @@ class WireEnd {
   static constexpr std::size_t kWrite = 64 + 12 + 16 + 4;  // payload, BTH, RETH, ICRC
   static constexpr std::size_t kAck = 12 + 4 + 4;          // BTH, AETH, ICRC
 
+  With with_;
   Bound in_{SOCK_DGRAM};
   Bound out_{SOCK_DGRAM};
   int frames_ = memfd_create("frames", MFD_CLOEXEC);
@@ -248,9 +259,9 @@ class WireEnd {
   char room_[2048] = {};
 };
 
-double wire_pingpong() {
-  WireEnd a;
-  WireEnd b;
+double wire_pingpong(WireEnd::With with) {
+  WireEnd a{with};
+  WireEnd b{with};
   return half_round_trip(
       [&] {
         a.send_to(b);
@@ -262,22 +273,33 @@ double wire_pingpong() {
       });
 }
 
+int usage() {
+  fmt::print(stderr,
+             "usage: raw_sockets tcp-stream | udp-stream | udp-pingpong | "
+             "wire-pingpong [batch | copy | class]\n");
+  return 2;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   alarm(30);  // a datagram that is lost, or a peer that fails, would be waited for
-  const std::string_view what = argc == 2 ? argv[1] : "";
-  if (what == "tcp-stream") {
+  const std::string_view what = argc >= 2 ? argv[1] : "";
+  const std::string_view without = argc == 3 ? argv[2] : "";
+  const WireEnd::With with{
+      .batch = without != "batch", .copy = without != "copy", .traffic_class = without != "class"};
+  const bool known = without.empty() || !with.batch || !with.copy || !with.traffic_class;
+  if (what == "wire-pingpong" && argc <= 3 && known) {
+    fmt::print("{:.2f}\n", wire_pingpong(with));
+  } else if (argc != 2) {
+    return usage();
+  } else if (what == "tcp-stream") {
     fmt::print("{:.0f}\n", tcp_stream());
   } else if (what == "udp-stream") {
     fmt::print("{:.0f}\n", udp_stream());
   } else if (what == "udp-pingpong") {
     fmt::print("{:.2f}\n", udp_pingpong());
-  } else if (what == "wire-pingpong") {
-    fmt::print("{:.2f}\n", wire_pingpong());
   } else {
-    fmt::print(stderr,
-               "usage: raw_sockets tcp-stream | udp-stream | udp-pingpong | wire-pingpong\n");
-    return 2;
+    return usage();
   }
 }
