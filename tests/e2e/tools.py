@@ -277,6 +277,22 @@ def not_executable(folder):
     return "run", "--", path
 
 
+@dataclasses.dataclass(frozen=True)
+class NetnsSide(Case):
+    """From within `verbena netns`, to a side and back, and there again."""
+    side: str = ""
+
+    def run(self, host, network):
+        def on(side):
+            return [host.verbena, "netns", side, "--"]
+
+        other = "left" if self.side == "right" else "right"
+        argv = [host.verbena, "netns", "--", *on(self.side), *on(other), *on(self.side),
+                "cat", "/proc/net/dev"]
+        status, output = host.run(network.server.namespace, argv, preload=False)
+        return check_output(status, output, 0, (rf"^ *{self.side}:",))
+
+
 def run_cases():
     shell = ("run", "--", "sh", "-c")
     yield Tool(LO, "tool/run-status", arguments(*shell, "exit 41"), (), 41)
@@ -304,6 +320,12 @@ def run_cases():
     for command in ("run", "devices", "stat", "netns"):
         yield Tool(LO, f"tool/help-{command}", arguments(command, "--help"),
                    (rf"^Examples:\n  verbena {command}", "^Exit status: "))
+    for side in ("left", "right"):
+        yield NetnsSide(LO, f"tool/netns-{side}", side)
+    yield Tool(LO, "tool/netns-left-alone", arguments("netns", "left", "--", "cat", "/proc/net/dev"),
+               ("^ *left:",))
+    yield Tool(LO, "tool/netns-right-of-nothing", arguments("netns", "right", "--", "true"),
+               ("there is no right side here",), 2)
     yield Tool(LO, "tool/help", arguments("--help"), (r"^Examples:\n  verbena devices",))
 
 

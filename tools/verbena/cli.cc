@@ -55,6 +55,7 @@ Exit status: 0, also when there is no such process.)";
 
 constexpr auto kNetnsExamples = R"(Examples:
   verbena netns                                   a shell on the left; it says how to go on
+  verbena netns left -- COMMAND                   a command on the left
   verbena netns right -- COMMAND                  from there: a command on the right
   verbena netns --mtu 9000 -- sh -c '
     verbena netns right -- verbena lab hello server & verbena lab hello client 10.99.0.2; wait'
@@ -82,19 +83,20 @@ std::string check_wire(const std::string& name) {
   return set ? "" : set.error().message;
 }
 
-/// Takes the command off the end of `verbena netns [--mtu N] [right] [--] COMMAND…`, so that none
-/// of its words is taken for ours; returns how many are left.
-int take_netns_command(int argc, char** argv, std::vector<std::string>& command) {
+/// Takes side and command off the end of `verbena netns [--mtu N] [SIDE] [--] COMMAND…`, so that
+/// none of the command's words is taken for ours; returns how many words remain.
+int take_netns_command(int argc, char** argv, NetnsOptions& options) {
   if (argc < 2 || argv[1] != std::string_view{"netns"}) return argc;
   int end = 2;
   while (end < argc && argv[end] != std::string_view{"--"} && *argv[end] == '-') {
     end += argv[end] == std::string_view{"--mtu"} ? 2 : 1;
   }
-  for (int i = end; i < argc; ++i) {
-    const bool mark = argv[i] == std::string_view{"--"};
-    const bool first = command.empty() || (command.size() == 1 && command.front() == "right");
-    if (!(mark && first)) command.emplace_back(argv[i]);
+  int i = end;
+  if (i < argc && (argv[i] == std::string_view{"left"} || argv[i] == std::string_view{"right"})) {
+    options.side = argv[i++];
   }
+  if (i < argc && argv[i] == std::string_view{"--"}) ++i;
+  for (; i < argc; ++i) options.command.emplace_back(argv[i]);
   return std::min(end, argc);
 }
 
@@ -170,7 +172,8 @@ int main_of_verbena(int argc, char** argv) {
 
   NetnsOptions netns_options;
   CLI::App* const netns_command = app.add_subcommand(
-      "netns", "Two hosts to try things on, without root: verbena netns [right] [-- COMMAND…]");
+      "netns",
+      "Two hosts to try things on, without root: verbena netns [left|right] [-- COMMAND…]");
   netns_command->add_option("--mtu", netns_options.mtu, "Of the cable between them")
       ->check(CLI::Range(1280, 9000))
       ->capture_default_str();
@@ -183,7 +186,7 @@ int main_of_verbena(int argc, char** argv) {
     return kExitUsage;
   }
   try {
-    argc = take_netns_command(argc, argv, netns_options.command);
+    argc = take_netns_command(argc, argv, netns_options);
     app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
     app.exit(error);

@@ -45,7 +45,8 @@ int lab(const std::vector<std::string>& words);
 
 struct NetnsOptions {
   unsigned mtu = 1500;
-  std::vector<std::string> command;  // empty: a shell; "right …": on the other side
+  std::string side;                  // "left" or "right"; empty: not given
+  std::vector<std::string> command;  // empty: a shell
 };
 int netns(const NetnsOptions& options);
 

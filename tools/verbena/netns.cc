@@ -22,7 +22,9 @@
 namespace verbena::tool {
 namespace {
 
-constexpr auto kRightProcess = "VB_NETNS_RIGHT";  // the process that holds the right namespace
+// The processes that hold the two namespaces.
+constexpr auto kLeftProcess = "VB_NETNS_LEFT";
+constexpr auto kRightProcess = "VB_NETNS_RIGHT";
 
 constexpr auto kGreeting =
     R"(Two hosts, one cable. This shell is on the left: 10.99.0.1, fd99::1, device vb_left.
@@ -127,8 +129,8 @@ int execute(const std::vector<std::string>& command) {
   return status;
 }
 
-/// Within `verbena netns`: the command, on the other side.
-int run_on_the_right(const char* holder, const std::vector<std::string>& command) {
+/// Within `verbena netns`: the command, in the namespace of that process.
+int run_beside(const char* holder, const std::vector<std::string>& command) {
   const std::string path = fmt::format("/proc/{}/ns/net", holder);
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) fail(path);
@@ -153,6 +155,7 @@ int run_in_new_namespaces(const NetnsOptions& options) {
   enter_network_namespace();
   const pid_t right = hold_right_namespace();
   join(right, options.mtu);
+  setenv(kLeftProcess, std::to_string(getpid()).c_str(), 1);
   setenv(kRightProcess, std::to_string(right).c_str(), 1);
   if (!options.command.empty()) return run_and_wait(options.command);
   fmt::print("{}", kGreeting);
@@ -164,22 +167,22 @@ int run_in_new_namespaces(const NetnsOptions& options) {
 }  // namespace
 
 int netns(const NetnsOptions& options) {
-  const char* const right = std::getenv(kRightProcess);
   try {
-    if (options.command.empty() || options.command.front() != "right") {
-      return run_in_new_namespaces(options);
-    }
-    if (right == nullptr) {
+    const char* const holder =
+        options.side.empty() ? nullptr
+                             : std::getenv(options.side == "left" ? kLeftProcess : kRightProcess);
+    if (holder == nullptr && options.side != "right") return run_in_new_namespaces(options);
+    if (holder == nullptr) {
       fmt::print(stderr,
                  "verbena netns right: there is no right side here; start `verbena netns` "
                  "first, and run this within\n");
       return kExitUsage;
     }
-    if (options.command.size() == 1) {
-      fmt::print(stderr, "verbena netns right: COMMAND is missing\n");
+    if (options.command.empty()) {
+      fmt::print(stderr, "verbena netns {}: COMMAND is missing\n", options.side);
       return kExitUsage;
     }
-    return run_on_the_right(right, {options.command.begin() + 1, options.command.end()});
+    return run_beside(holder, options.command);
   } catch (const std::system_error& error) {
     fmt::print(stderr, "verbena netns: {}\n", error.what());
     return kExitFailure;
