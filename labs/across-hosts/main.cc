@@ -17,6 +17,7 @@
 
 #include "labs/common/bootstrap.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 
 namespace {
 
@@ -127,7 +128,7 @@ void play(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& plan
   lab::fill_pattern(end.out.bytes(), kClient);
   if (plan.mode != Mode::send_only) end.post_receive();
   const rdma::RemoteBuffer there = end.meet();
-  for (std::uint64_t i = 0; i < plan.iters; ++i) {
+  for (const std::uint64_t i : lab::rounds(plan.iters)) {
     if (plan.mode == Mode::send_only) {
       end.post(rdma::Write{end.out, there});
       end.post(rdma::Read{end.in, there});  // comes after the WRITE, on one queue pair

@@ -55,7 +55,7 @@ inline constexpr std::chrono::seconds kPatience{2};
 /// The server's side of the socket; says to the client of the same command line that it listens.
 [[nodiscard]] inline rdma::TcpBootstrap accept_tcp(const Options& options) {
   rdma::TcpListener listener{options.port};
-  ready();
+  ready(listener.port());
   try {
     return next_guest(options, listener);
   } catch (const rdma::TimedOut&) {

@@ -29,7 +29,7 @@ constexpr std::uint8_t kAckTimeout = 17;  // 4.096 µs * 2^17
 /// Listens, and says so to the client of the same command line.
 [[nodiscard]] inline rdma::Listener listen(const Options& options) {
   rdma::Listener listener = rdma::Listener::on_device(options.device, options.port);
-  ready();
+  ready(listener.port());
   return listener;
 }
 

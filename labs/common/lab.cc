@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 
 #include "labs/common/home_address.h"
 #include "labs/common/play.h"
@@ -34,7 +35,7 @@ int ready_pipe = -1;  // -1: nobody waits
 
 /// For a command that is to meet this one.
 std::string port_option(const Options& options) {
-  return options.port == options.usual_port ? "" : fmt::format(" --port {}", options.port);
+  return options.port_given ? fmt::format(" --port {}", options.port) : "";
 }
 
 double seconds(const timeval& t) {
@@ -116,7 +117,7 @@ std::string not_there(const Options& options, const rdma::Error& why) {
 
 namespace {
 
-/// The server in a child; `ready_end` says when it listens.
+/// The server in a child; `ready_end` says on which port it listens.
 Process start_server(End server, const Options& options, int& ready_end) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) fail_errno("pipe");
@@ -131,14 +132,15 @@ Process start_server(End server, const Options& options, int& ready_end) {
   return child;
 }
 
-bool wait_until_ready(int ready_end) {
-  char byte = 0;
+/// The server's port; nullopt: it ended instead.
+std::optional<std::uint16_t> wait_until_ready(int ready_end) {
+  std::uint16_t port = 0;
   ssize_t n = 0;
   do {
-    n = read(ready_end, &byte, 1);
+    n = read(ready_end, &port, sizeof port);
   } while (n < 0 && errno == EINTR);
   close(ready_end);
-  return n == 1;
+  return n == sizeof port ? std::optional{port} : std::nullopt;
 }
 
 int reap(Process& server, bool asked_to_end) {
@@ -158,10 +160,13 @@ bool end_server(const Process& server, int client_status) {
   return true;
 }
 
-int play_both(End server, End client, const Options& options) {
+int play_both(End server, End client, Options options) {
+  if (!options.port_given) options.port = 0;  // the usual one may be somebody else's
   int ready_end = -1;
   Process child = start_server(server, options, ready_end);
-  if (!wait_until_ready(ready_end)) return reap(child, false);  // it has said why
+  const auto port = wait_until_ready(ready_end);
+  if (!port) return reap(child, false);  // it has said why
+  options.port = *port;
   const int ours = play(client, options, "client");
   const bool asked_to_end = ours != 0 && end_server(child, ours);
   const int theirs = reap(child, asked_to_end);
@@ -204,13 +209,13 @@ int run_alone(int argc, char** argv, Defaults defaults, End body) {
   }
 }
 
-void ready() {
+void ready(std::uint16_t port) {
   if (ready_pipe < 0) {
     say("ready");
     return;
   }
-  const char byte = 1;
-  if (write(ready_pipe, &byte, 1) != 1) fail_errno("telling the client that the server is ready");
+  if (write(ready_pipe, &port, sizeof port) != sizeof port)
+    fail_errno("telling the client that the server is ready");
   close(ready_pipe);
   ready_pipe = -1;
 }

@@ -50,8 +50,8 @@ int run(int argc, char** argv, const Defaults& defaults, End server, End client)
 /// One process without ends.
 int run_alone(int argc, char** argv, Defaults defaults, End body);
 
-/// The server listens: the client of the same command line may start.
-void ready();
+/// The server listens on `port`: the client of the same command line may start.
+void ready(std::uint16_t port);
 
 /// A line of the story, with the end that tells it in front.
 void say(const std::string& line);

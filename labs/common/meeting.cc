@@ -33,14 +33,15 @@ Meeting::Meeting(const Options& options, const Rank& rank) : rank_{rank} {
   if (rank.number != 0) {
     go_to_root(options, port);
   } else if (rank.count > 1) {
-    wait_for_all(options, port);
+    if (!rank_.listener) rank_.listener = std::make_shared<rdma::TcpListener>(port);
+    wait_for_all(options, *rank_.listener);
+    rank_.listener.reset();  // all have come
   } else {
     address_ = *rdma::Gid::parse("127.0.0.1");
   }
 }
 
-void Meeting::wait_for_all(const Options& options, std::uint16_t port) {
-  rdma::TcpListener listener{port};
+void Meeting::wait_for_all(const Options& options, rdma::TcpListener& listener) {
   std::vector<std::optional<rdma::TcpBootstrap>> places(rank_.count - 1);
   for (std::size_t missing = places.size(); missing > 0;) {
     try {
@@ -58,7 +59,7 @@ void Meeting::wait_for_all(const Options& options, std::uint16_t port) {
       throw Failed{
           fmt::format("ranks {} of {} did not come to port {} within {} s; were they "
                       "started, and do they reach this machine as their --root?",
-                      list_of(places), rank_.count, port, options.timeout)};
+                      list_of(places), rank_.count, listener.port(), options.timeout)};
     }
   }
   for (auto& guest : places) others_.push_back(std::move(*guest));

@@ -27,7 +27,7 @@ class Meeting {
   void barrier();
 
  private:
-  void wait_for_all(const Options& options, std::uint16_t port);
+  void wait_for_all(const Options& options, rdma::TcpListener& listener);
   void go_to_root(const Options& options, std::uint16_t port);
   [[nodiscard]] std::vector<rdma::ConnInfo> exchange_at_root(
       const std::vector<rdma::ConnInfo>& mine);

@@ -112,7 +112,7 @@ void hand_over(const DeviceOptions& device_options, const Options& options) {
 
 void add_common_options(CLI::App& app, Options& options) {
   app.add_option("--device", options.device, "The device [the one that reaches HOST]");
-  app.add_option("--port", options.port, "Where the server listens")
+  app.add_option("--port", options.port, "Where the server listens; both ends here: any free port")
       ->check(CLI::Range(1, 65535))
       ->capture_default_str();
   app.add_option("--size", options.size, "Bytes of a message or a buffer")
@@ -175,7 +175,7 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
   options.layout = defaults.layout;
   options.size = defaults.size;
   options.iters = defaults.iters;
-  options.port = options.usual_port = defaults.port;
+  options.port = defaults.port;
   DeviceOptions device_options;
   add_common_options(app, options);
   add_device_options(app, device_options);
@@ -204,6 +204,8 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
   }
   if (server != nullptr && server->parsed()) options.role = Role::server;
   if (client != nullptr && client->parsed()) options.role = Role::client;
+  const CLI::Option* const port = app.get_option_no_throw("--port");
+  options.port_given = port != nullptr && port->count() > 0;
   options.deadline = std::chrono::steady_clock::now() + std::chrono::seconds{options.timeout};
   return options;
 }

@@ -25,11 +25,11 @@ struct Options {
   Role role = Role::both;
   std::string host = "127.0.0.1";  // the server's; both ends here: see home_address()
   std::string device;              // empty: whichever reaches the host
-  std::uint16_t port = 7471;
-  std::uint16_t usual_port = 7471;  // when nobody says
-  std::size_t size = 0;             // bytes
-  std::uint64_t iters = 0;          // how often
-  unsigned timeout = 60;            // seconds, for all of it
+  std::uint16_t port = 7471;       // 0: any free one, which the server tells the client
+  bool port_given = false;         // on the command line
+  std::size_t size = 0;            // bytes
+  std::uint64_t iters = 0;         // how often
+  unsigned timeout = 60;           // seconds, for all of it
   bool stats = false;
 
   /// What is still left of the timeout is what any wait may take.

@@ -5,20 +5,26 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 
 #include "labs/common/options.h"
 
+namespace rdma {
+class TcpListener;
+}
+
 namespace lab {
 
 struct Rank {
   unsigned number = 0;
   unsigned count = 1;
-  std::string root{};      // where rank 0 is reached; empty: not known
-  std::uint16_t port = 0;  // of rank 0; 0: --port
-  std::string from{};      // who said so
+  std::string root{};                             // where rank 0 is reached; empty: not known
+  std::uint16_t port = 0;                         // of rank 0; 0: --port
+  std::shared_ptr<rdma::TcpListener> listener{};  // of rank 0; null: it opens its own
+  std::string from{};                             // who said so
 };
 
 inline constexpr unsigned kMostRanks = 128;

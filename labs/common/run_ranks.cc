@@ -10,6 +10,7 @@
 #include "labs/common/play.h"
 #include "labs/common/process.h"
 #include "labs/common/ranks.h"
+#include "rdma++/tcp_bootstrap.h"
 
 namespace lab {
 namespace {
@@ -72,10 +73,15 @@ int play_rank(RankBody body, const Options& options, const Rank& rank) {
               fmt::format("rank {}", rank.number));
 }
 
-/// Every rank a child of its own. Its first verb comes after the fork.
+/// Every rank a child of its own. Its first verb comes after the fork. Rank 0 listens from before
+/// it, on any free port unless --port names one: the usual one may be somebody else's.
 std::vector<Process> start_all(RankBody body, const Options& options, Rank rank) {
+  auto listener =
+      std::make_shared<rdma::TcpListener>(options.port_given ? options.port : std::uint16_t{0});
+  rank.port = listener->port();
   std::vector<Process> ranks;
   for (rank.number = 0; rank.number < rank.count; ++rank.number) {
+    rank.listener = rank.number == 0 ? std::move(listener) : nullptr;
     ranks.emplace_back([&] { return play_rank(body, options, rank); });
   }
   return ranks;
@@ -121,14 +127,14 @@ int run_ranks(int argc, char** argv, Defaults defaults, RankCount counts, RankBo
     return reap_all(start_all(body, options, all));
   } catch (const Answered& answered) {
     return answered.status;
-  } catch (const Failed& failure) {
-    fmt::print(stderr, "{}: {}\n", defaults.name, failure.what());
-    return kFailed;
   } catch (const Usage& usage) {
     fmt::print(stderr, "{}: {}\n", defaults.name, usage.problem);
   } catch (const BadEnvironment& problem) {
     fmt::print(stderr, "{}: {}; --ranks ignores what a launcher says\n", defaults.name,
                problem.what());
+  } catch (const std::runtime_error& failure) {
+    fmt::print(stderr, "{}: {}\n", defaults.name, failure.what());
+    return kFailed;
   }
   return kUsage;
 }

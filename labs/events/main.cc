@@ -10,6 +10,7 @@
 #include <atomic>
 #include <thread>
 
+#include "labs/common/rounds.h"
 #include "labs/common/spent.h"
 #include "labs/common/terms.h"
 #include "labs/events/end.h"
@@ -82,7 +83,7 @@ bool hit_the_race(End& end, const rdma::Buffer& flag) {
 /// Sends and waits for the answer, `count` times.
 lab::Spent ask(End& end, std::uint64_t count, void (End::*wait)()) {
   const lab::Spent before = lab::spent_by_process();
-  for (std::uint64_t i = 0; i < count; ++i) {
+  for ([[maybe_unused]] const std::uint64_t i : lab::rounds(count)) {
     end.send();
     (end.*wait)();
   }

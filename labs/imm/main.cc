@@ -9,6 +9,7 @@
 
 #include "labs/common/connect.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 #include "labs/common/terms.h"
 
 namespace {
@@ -93,7 +94,7 @@ void client(const lab::Options& options) {
   connection.write(out.slice(0, options.size), remote.slice(0, options.size));
   lab::say("one plain WRITE: the server isn't told");
 
-  for (std::uint64_t message = 0; message < options.iters; ++message) {
+  for (const std::uint64_t message : lab::rounds(options.iters)) {
     // 6. A receive at the server is no permission to write: of a long message all packets but the
     //    last land without one. The slot is free when its credit has come.
     if (message >= kSlots) {

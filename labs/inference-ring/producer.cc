@@ -6,6 +6,7 @@
 
 #include "labs/common/connect.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 #include "labs/inference-ring/latency.h"
 #include "labs/inference-ring/settings.h"
 
@@ -39,7 +40,7 @@ class Producer {
     phase_ = {.name = std::move(name)};
     while (consumed_ < written_) take_event_until(options_.deadline);  // begin with an empty ring
     const auto start = Clock::now();
-    for (std::uint64_t i = 0; i < options_.iters; ++i) {
+    for (const std::uint64_t i : lab::rounds(options_.iters)) {
       const auto due = start + static_cast<Clock::rep>(i) * Clock::duration{settings.gap};
       while (Clock::now() < due) take_event_until(due);
       due_.push_back(due);

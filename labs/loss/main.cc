@@ -16,6 +16,7 @@
 #include "labs/common/bootstrap.h"
 #include "labs/common/child.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 #include "labs/loss/device_counters.h"
 
 namespace {
@@ -112,7 +113,7 @@ Result write_all(const lab::Options& options, End& end) {
   const auto start = std::chrono::steady_clock::now();
   auto last = start;
   std::uint64_t posted = 0;
-  for (std::uint64_t done = 0; done < end.plan.iters; ++done) {
+  for (const std::uint64_t done : lab::rounds(end.plan.iters)) {
     for (; posted < std::min<std::uint64_t>(done + kWindow, end.plan.iters); ++posted) {
       end.qp.post(rdma::Write{end.slot(posted), end.slot_there(posted)}.signaled()).check();
     }

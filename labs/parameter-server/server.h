@@ -6,6 +6,7 @@
 #include <chrono>
 #include <span>
 
+#include "labs/common/rounds.h"
 #include "labs/parameter-server/layout.h"
 #include "labs/parameter-server/training.h"
 
@@ -45,7 +46,7 @@ struct Server {
   Training train_with(unsigned workers) {
     std::ranges::fill(memory.as<double>(), 0.0);
     Training result;
-    for (std::uint64_t step = 0; step < options.iters; ++step) {
+    for (const std::uint64_t step : lab::rounds(options.iters)) {
       const std::uint32_t word = word_for(workers, step);
       for (unsigned rank = 1; rank <= workers; ++rank) links.tell(rank, word);
       // 5. Nobody reads the weights any more once all have pushed: they have read before.

@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "labs/common/bootstrap.h"
+#include "labs/common/rounds.h"
 #include "labs/pingpong/stock_text.h"
 
 namespace {
@@ -72,6 +73,7 @@ struct End {
   //    one message is under way at any time.
   void play(const lab::Options& options, bool serves) {
     std::uint64_t sent = 0, received = 0;
+    lab::Rounds progress{options.iters, !serves};
     bool acknowledged = true, my_turn = serves;
     while (sent < options.iters || received < options.iters || !acknowledged) {
       if (my_turn && acknowledged && sent < options.iters) {
@@ -90,6 +92,7 @@ struct End {
         continue;
       }
       check_message(*done, received++);
+      progress.done(received);
       post_receive();
       my_turn = true;
     }
@@ -127,7 +130,7 @@ struct End {
 /// Whoever speaks the words of ibv_rc_pingpong is welcome: no badge of this lab is asked for.
 rdma::TcpBootstrap wait_for_client(const lab::Options& options) {
   rdma::TcpListener listener{options.port};
-  lab::ready();
+  lab::ready(listener.port());
   try {
     return listener.accept(lab::time_left(options));
   } catch (const rdma::TimedOut&) {

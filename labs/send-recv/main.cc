@@ -11,6 +11,7 @@
 
 #include "labs/common/connect.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 #include "labs/common/terms.h"
 #include "labs/send-recv/room.h"
 
@@ -79,7 +80,9 @@ void client(const lab::Options& options) {
 
   // 3. Bursts of messages of different lengths, each gathered from three pieces. The completion of
   //    the last one says that the server's device took them all.
+  lab::Rounds progress{options.iters};
   for (std::uint64_t first = 0; first < options.iters; first += kReceives) {
+    progress.done(first);
     std::vector<rdma::Send> burst;
     for (std::uint64_t i = first; i < std::min(first + kReceives, options.iters); ++i) {
       burst.push_back(message(i));

@@ -14,6 +14,7 @@
 #include "labs/common/bootstrap.h"
 #include "labs/common/clients.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 
 namespace {
 
@@ -158,7 +159,7 @@ void server(const lab::Options& options) {
 std::uint64_t send_all(const lab::Options& options, std::size_t number,
                        rdma::Connection& connection) {
   rdma::Buffer messages = connection.buffer(kWindow * options.size);
-  for (std::uint64_t i = 0; i < options.iters; ++i) {
+  for (const std::uint64_t i : lab::Rounds{options.iters, number == 0}) {
     if (i >= kWindow) connection.wait().check();
     const std::size_t at = i % kWindow * options.size;
     lab::fill_pattern(messages.bytes().subspan(at, options.size), seed_of(number, i));

@@ -8,6 +8,7 @@
 
 #include "labs/common/lab.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 #include "labs/common/state.h"
 #include "rdma++/rdma.h"
 
@@ -105,7 +106,7 @@ void two_qp(const lab::Options& options) {
     take(sent, from, options);
   };
   const auto start = std::chrono::steady_clock::now();
-  for (std::uint64_t i = 0; i < options.iters; ++i) {
+  for (const std::uint64_t i : lab::rounds(options.iters)) {
     hit(left, right, 2 * i);
     hit(right, left, 2 * i + 1);
   }

@@ -9,6 +9,7 @@
 
 #include "labs/common/connect.h"
 #include "labs/common/pattern.h"
+#include "labs/common/rounds.h"
 #include "labs/common/spent.h"
 #include "labs/common/terms.h"
 
@@ -88,7 +89,8 @@ void client(const lab::Options& options) {
   // 4. Three requests in one post. Only the READ is signalled: requests of one queue complete in
   //    order, so its completion tells of the WRITEs, too, and it must have found both of them.
   const auto start = lab::spent_by_process();
-  for (Flag round = 1; round <= options.iters; ++round) {
+  for (const std::uint64_t done : lab::rounds(options.iters)) {
+    const Flag round = done + 1;
     lab::fill_pattern(out.bytes().first(size), round);
     std::memcpy(out.data() + size, &round, sizeof round);
     connection.qp()

@@ -12,7 +12,7 @@ from cases import LO, LO_LOSS, VETHS, WAITING_VETH, Case, check_output, next_tcp
 from connections import wait_for_line
 import labs_wrong
 from labs_wrong import ONE_PROCESS, RANKS
-from programs import CaseFailed, CaseSkipped, tail
+from programs import CaseFailed, CaseSkipped, need_programs, tail
 
 LIST = pathlib.Path(__file__).resolve().parents[2] / "labs/list.txt"
 SKIPPED = 77
@@ -40,8 +40,7 @@ class Lab(Case):
         return self.arguments
 
     def run(self, host, network):
-        port = () if self.lab in ONE_PROCESS else ("--port", str(next_tcp_port()))
-        argv = [host.verbena, "lab", self.lab, *self.chosen(network), *port]
+        argv = [host.verbena, "lab", self.lab, *self.chosen(network)]
         process = host.start(network.server.namespace, argv, preload=False)
         try:
             verdict(process, process.wait(host.deadline(self.timeout)))
@@ -52,6 +51,44 @@ class Lab(Case):
             return shown[0]
         finally:
             process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
+class BesideTheUsualPorts(Case):
+    """Other programs listen where the labs' servers usually do, by rdma_cm and by TCP."""
+
+    def run(self, host, network):
+        need_programs("rping", "python3")
+        namespace = network.server.namespace
+        holder = ("import signal, socket\n"
+                  "held = [socket.create_server(('127.0.0.1', p)) for p in (7471, 18515)]\n"
+                  "print('held', flush=True)\n"
+                  "signal.pause()")
+        others = [host.start(namespace, ["rping", "-s", "-P", "-v", "-a", "127.0.0.1", "-p", "7471"]),
+                  host.start(namespace, ["python3", "-c", holder], preload=False)]
+        try:
+            wait_for_line(host, others[1], "^held$")
+            for lab in ("hello", "across-hosts", "pingpong", "rendezvous"):
+                Lab(self.topology, self.label, lab=lab).run(host, network)
+            if others[0].poll() is not None:
+                raise CaseFailed("the program beside the labs ended\n" + tail(others[0]))
+            return ""
+        finally:
+            for process in others:
+                process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
+class ShowsProgress(Case):
+    """Much to do: on a terminal a line says how far it is."""
+
+    def run(self, host, network):
+        need_programs("script")
+        lab = f"{host.verbena} lab write-read --size 1M --iters 100000000 --timeout 2"
+        status, output = host.run(network.server.namespace, ["script", "-qec", lab, "/dev/null"],
+                                  preload=False)
+        return check_output(status, output, 1,
+                            (r"\d+ of 100000000 rounds, 0 %, about \d+ s left", "--timeout"))
 
 
 class OnDevice(Lab):
@@ -280,6 +317,8 @@ def all_cases():
     for n, name in enumerate(name for name in names() if name not in ONE_PROCESS):
         kind = RanksOnTwoHosts if name in RANKS else TwoHosts
         found.append(kind(VETHS[0], f"labs/{name}", timeout=90, lab=name, family=6 if n % 2 else 4))
+    found += [BesideTheUsualPorts(LO, "labs/beside-the-usual-ports"),
+              ShowsProgress(LO, "labs/progress")]
     found += [Lab(LO, f"labs/send-recv-{option}", lab="send-recv", arguments=(f"--{option}", "20%"))
               for option in ("dup", "duplicate")]
     found.append(Lab(VETHS[0], "labs/two-qp", timeout=90, lab="two-qp"))  # on another device
