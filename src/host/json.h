@@ -6,6 +6,6 @@
 namespace verbena::host {
 
 /// A JSON string, in ASCII.
-[[nodiscard]] std::string quoted(std::string_view text);
+[[nodiscard]] std::string json_quoted(std::string_view text);
 
 }  // namespace verbena::host

@@ -33,7 +33,7 @@ std::string object_of(const wire::Presence& p) {
   }
   const std::string folder = fmt::format("/proc/{}/", p.pid);
   return fmt::format(R"({{"pid":{},"answers":false,"program":{},"stopped":{}}})", p.pid,
-                     quoted(first_line(folder + "comm")), is_stopped(first_line(folder + "stat")));
+                     json_quoted(first_line(folder + "comm")), is_stopped(first_line(folder + "stat")));
 }
 
 }  // namespace

@@ -146,15 +146,15 @@ std::string object_of(const engine::Counters& counters) { return object_of(value
 
 std::string object_of(const Statistics::Port& port) {
   return fmt::format(R"({{"device":{},"port":1,"queue_pairs":{},"counters":{},"hw_counters":{}}})",
-                     quoted(port.device), port.queue_pairs, object_of(port.traffic),
+                     json_quoted(port.device), port.queue_pairs, object_of(port.traffic),
                      object_of(port.counters));
 }
 
 std::string object_of(const Statistics::Pair& pair) {
   return fmt::format(R"({{"qp":{},"service":"{}","device":{},"peer":{},"peer_qp":{},)"
                      R"("counters":{}}})",
-                     pair.qpn.value(), name_of(pair.type), quoted(pair.device),
-                     quoted(pair.peer != IpAddress{} ? pair.peer.text() : ""),
+                     pair.qpn.value(), name_of(pair.type), json_quoted(pair.device),
+                     json_quoted(pair.peer != IpAddress{} ? pair.peer.text() : ""),
                      pair.peer_qpn.value(), object_of(pair.counters));
 }
 
@@ -259,7 +259,7 @@ std::string as_json(const Statistics& s) {
   return fmt::format(
       R"({{"program":{},"pid":{},"ports":{},"qps":{},"qps_unlisted":{},"wire":{},"faults":{}}})"
       "\n",
-      quoted(s.program), s.pid, list_of(s.ports), list_of(s.pairs), s.unlisted, object_of(s.wire),
+      json_quoted(s.program), s.pid, list_of(s.ports), list_of(s.pairs), s.unlisted, object_of(s.wire),
       object_of(s.faults));
 }
 

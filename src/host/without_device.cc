@@ -50,7 +50,7 @@ std::string without_device_as_json() {
   std::string text;
   for (const WithoutDevice& w : without_device(*links, roce_interfaces())) {
     text += fmt::format(R"({}{{"interface":{},"reason":{}}})", text.empty() ? "" : ",",
-                        quoted(w.interface), quoted(w.reason));
+                        json_quoted(w.interface), json_quoted(w.reason));
   }
   return "[" + text + "]";
 }

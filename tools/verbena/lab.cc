@@ -137,7 +137,7 @@ std::vector<std::string> arguments_for(const LabEntry& lab, const TakenOptions& 
       arguments.insert(arguments.end(), option.words.begin(), option.words.end());
     } else {
       fmt::print("{:<18} is run without {}, which it doesn't take\n", lab.name,
-                 quoted(option.words));
+                 shell_quoted(option.words));
     }
   }
   return arguments;
@@ -174,7 +174,7 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
     if (result.status != 0 && result.status != kExitSkipped) {
       ++failed;
       fmt::print("{}    exit status {}; again: verbena lab {}{}{}\n", indented(result.output),
-                 result.status, name, arguments.empty() ? "" : " ", quoted(arguments));
+                 result.status, name, arguments.empty() ? "" : " ", shell_quoted(arguments));
     }
     std::fflush(stdout);
   }

@@ -44,7 +44,7 @@ GivenOptions split_options(const std::vector<std::string>& words, const TakenOpt
   return given;
 }
 
-std::string quoted(const std::vector<std::string>& words) {
+std::string shell_quoted(const std::vector<std::string>& words) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+,.:/%~@";
   std::string text;

@@ -31,6 +31,6 @@ struct GivenOptions {
                                          const TakenOptions& any);
 
 /// For the shell: 'a b' in quotes, plain words as they are.
-[[nodiscard]] std::string quoted(const std::vector<std::string>& words);
+[[nodiscard]] std::string shell_quoted(const std::vector<std::string>& words);
 
 }  // namespace verbena::tool

@@ -67,8 +67,8 @@ TEST(LabOptions, WhatNoLabTakesIsAProblem) {
 }
 
 TEST(LabOptions, CommandsCanBePastedIntoAShell) {
-  EXPECT_EQ(quoted({"--drop", "1%", "--delay=2ms~1ms"}), "--drop 1% --delay=2ms~1ms");
-  EXPECT_EQ(quoted({"a b", "it's", ""}), "'a b' 'it'\\''s' ''");
+  EXPECT_EQ(shell_quoted({"--drop", "1%", "--delay=2ms~1ms"}), "--drop 1% --delay=2ms~1ms");
+  EXPECT_EQ(shell_quoted({"a b", "it's", ""}), "'a b' 'it'\\''s' ''");
 }
 
 }  // namespace
