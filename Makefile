@@ -13,9 +13,13 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := build
 .PHONY: build run test test-all test-kernel mutants fuzz soak bench format lint install clean help
 
-# $(call build_preset,NAME): configure once, build what changed.
-build_preset = test -f build/$(1)/build.ninja || cmake --preset $(1); \
-	cmake --build --preset $(1) -j $(JOBS)
+# WERROR=ON: warnings are errors, as in the continuous integration. A newer compiler than ours warns
+# of more, so that a release is built without.
+configure_preset = $(if $(WERROR),,test -f build/$(1)/build.ninja || )cmake --preset $(1) \
+	$(if $(WERROR),-DVERBENA_WERROR=$(WERROR))
+# $(call build_preset,NAME[,TARGET]): configure once, build what changed.
+build_preset = $(call configure_preset,$(1)); \
+	cmake --build --preset $(1) -j $(JOBS) $(if $(2),--target $(2))
 ctest_preset = ctest --preset $(1) -j $(JOBS)
 # $(call property_tests,N): random programs over simulated networks, N of each property.
 property_tests = SEEDS=$(1) build/release/tests/verbena_sim_test --gtest_brief=1 --gtest_filter='*Property*'

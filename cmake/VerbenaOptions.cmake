@@ -17,7 +17,10 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${VERBENA_OUTPUT_ROOT}/bin")
 # Where `verbena` looks for the preload library in a build tree: ../lib/verbena beside bin/.
 set(VERBENA_PRELOAD_DIRECTORY "${VERBENA_OUTPUT_ROOT}/lib/verbena")
 
-set(VERBENA_WARNINGS -Wall -Wextra -Wconversion -Wshadow -Werror)
+set(VERBENA_WARNINGS -Wall -Wextra -Wconversion -Wshadow)
+if(VERBENA_WERROR)
+  list(APPEND VERBENA_WARNINGS -Werror)
+endif()
 add_compile_options(${VERBENA_WARNINGS})
 # GCC 12 sees overlapping copies in "text" + std::string where there are none (its bug 105329).
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
