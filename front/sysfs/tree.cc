@@ -141,7 +141,9 @@ std::vector<std::string> names(std::string (*name)(const host::Device&)) {
 }
 
 std::string device_name(const host::Device& d) { return d.name; }
-std::string uverbs_name(const host::Device& d) { return fmt::format("{}{}", kUverbs, index_of(d)); }
+std::string uverbs_name(const host::Device& d) {
+  return fmt::format("{}{}", kUverbs, uverbs_number(d));
+}
 
 std::optional<host::Device> device_of_uverbs(std::string_view name) {
   for (host::Device& d : devices_now()) {
@@ -182,7 +184,7 @@ Node find_verbs_node(std::string_view asked, Parts parts, bool is_link, Follow f
   return among([] { return all; }, join(below), fmt::format("{}/{}", kVerbsDevices, join(parts)),
                [&](const std::string& p) -> std::optional<Attribute> {
                  if (p == "abi_version") return "1";
-                 if (p == "dev") return fmt::format("231:{}", index_of(*device));
+                 if (p == "dev") return fmt::format("231:{}", uverbs_number(*device));
                  if (p == "ibdev") return device->name;
                  return std::nullopt;
                });
@@ -201,9 +203,7 @@ Node find_character_device(std::string_view asked, Parts parts) {
   }
   const auto device = device_of_uverbs(parts.front());
   if (!device) return kernels(path);
-  return {.kind = Node::Kind::character_device,
-          .path = path,
-          .number = static_cast<unsigned>(index_of(*device))};
+  return {.kind = Node::Kind::character_device, .path = path, .number = uverbs_number(*device)};
 }
 
 Node find_cm_node(std::string_view asked, Parts parts) {

@@ -50,12 +50,15 @@ bool device_is_known(const Id& id) {
   return id.device && !(only_bound && id.any_port && is_loopback(*id.source));
 }
 
+/// What librdmacm takes for "none"; it then compares GUIDs. ibv_get_device_index() has none either.
+constexpr std::uint32_t kNoIndex = ~std::uint32_t{0};
+
 template <typename Response>
 void put_device(Response& to, const Id& id) {
   if (!device_is_known(id)) return;
   to.node_guid = htobe64(id.device->guid);
   to.port_num = 1;
-  to.ibdev_index = static_cast<std::uint32_t>(index_of(*id.device));
+  to.ibdev_index = kNoIndex;
 }
 
 Status query_addr(const Id& id, const Command& command, std::uint64_t response) {

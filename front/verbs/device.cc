@@ -13,7 +13,7 @@ namespace verbena::front {
 
 namespace {
 
-constexpr unsigned kFirstIndex = 0x1'0000;
+constexpr unsigned kFirstUverbs = 0x1'0000;
 
 constexpr std::array<const void*, 64> kNobodysOps{};
 
@@ -41,15 +41,13 @@ Device* find(Match match) {
 
 }  // namespace
 
-int index_of(const host::Device& device) {
-  return static_cast<int>(kFirstIndex + device.interface_index);
-}
+unsigned uverbs_number(const host::Device& device) { return kFirstUverbs + device.interface_index; }
 
 Device::Device(host::Device now) : info{std::move(now)} {
   ops = kNobodysOps.data();
   device.node_type = IBV_NODE_CA;
   device.transport_type = IBV_TRANSPORT_IB;
-  const std::string uverbs = fmt::format("uverbs{}", index_of(info));
+  const std::string uverbs = fmt::format("uverbs{}", uverbs_number(info));
   copy_text(device.name, info.name);
   copy_text(device.dev_name, uverbs);
   copy_text(device.dev_path, "/sys/class/infiniband_verbs/" + uverbs);

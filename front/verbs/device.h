@@ -44,7 +44,7 @@ struct Device : ProviderDevice {
 /// nullopt: its interface is gone.
 [[nodiscard]] std::optional<host::Device> device_now(const std::string& name);
 
-/// What librdmacm matches devices by. The system counts its own from 0: ours are far above.
-[[nodiscard]] int index_of(const host::Device& device);
+/// N of its /dev/infiniband/uverbsN. The system counts its own from 0: ours are far above.
+[[nodiscard]] unsigned uverbs_number(const host::Device& device);
 
 }  // namespace verbena::front

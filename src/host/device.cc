@@ -34,9 +34,14 @@ std::string default_route_interface() {
   return {};
 }
 
+/// Locally administered, "vb".
+std::uint64_t guid_without_mac(unsigned interface_index) {
+  return 0x0276'62ff'fe00'0000ull | interface_index;
+}
+
 std::uint64_t guid_of(unsigned interface_index, const std::optional<Link::Mac>& mac) {
   const bool usable = mac && *mac != Link::Mac{};
-  if (!usable) return 0x0276'62ff'fe00'0000ull | interface_index;  // locally administered, "vb"
+  if (!usable) return guid_without_mac(interface_index);
   const auto& m = *mac;
   const std::array<std::uint8_t, 8> eui{
       static_cast<std::uint8_t>(m[0] ^ 2), m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
@@ -107,7 +112,13 @@ std::vector<Device> devices_of(const Links& links) {
   std::vector<Device> out;
   for (const auto& [index, link] : links.all()) {
     const bool ours = find_interface(taken, link.name) == nullptr;
-    if (!link.name.empty() && ours) out.push_back(device_of(index, link));
+    if (link.name.empty() || !ours) continue;
+    Device d = device_of(index, link);
+    // librdmacm knows our devices by GUID alone, and a VLAN has the MAC of the interface below it.
+    const bool shared =
+        std::ranges::any_of(out, [&](const Device& other) { return other.guid == d.guid; });
+    if (shared) d.guid = guid_without_mac(index);
+    out.push_back(std::move(d));
   }
   return out;
 }

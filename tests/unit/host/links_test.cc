@@ -106,6 +106,16 @@ struct Host {
 
 using Events = std::vector<PortEvent>;
 
+/// A VLAN has the MAC of the interface that it is on, and librdmacm tells devices by GUID.
+TEST(Links, OfOneMacAreDevicesOfDifferentGuids) {
+  Links links;
+  links.apply(LinkMessage{}.bytes() + LinkMessage{.name = "eth7.10", .index = 9}.bytes());
+  const auto devices = devices_of(links);
+  ASSERT_EQ(devices.size(), 2u);
+  EXPECT_EQ(devices[0].guid, 0x0000'00ff'fe00'0007u);
+  EXPECT_EQ(devices[1].guid, 0x0276'62ff'fe00'0009u);
+}
+
 TEST(Links, AreReadFromMessages) {
   Links links;
   links.apply(LinkMessage{.mtu = 9000}.bytes() + address(kV4) + address(kV6));
