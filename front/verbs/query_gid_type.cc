@@ -1,7 +1,11 @@
 // ibv_query_gid_type is of the private interface, but ibv_devinfo and others call it. Its
-// signature never changed, so one function serves all generations.
+// signature never changed, so one function serves all generations: it is exported without a
+// version, and so matches every one.
 
+#include <fmt/format.h>
 #include <infiniband/verbs.h>
+
+#include <string>
 
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
@@ -16,25 +20,28 @@ enum class SysfsGidType : int { ib_or_roce_v1 = 0, roce_v2 = 1 };
 
 using QueryGidType = int (*)(ibv_context*, std::uint8_t, unsigned, SysfsGidType*);
 
-/// The system's library has it at one of them.
+/// Every release of rdma-core has it at the node of the provider interface that it brings.
 QueryGidType find_real() {
-  for (const char* version :
-       {"IBVERBS_PRIVATE_34", "IBVERBS_PRIVATE_33", "IBVERBS_PRIVATE_57", "IBVERBS_PRIVATE_59",
-        "IBVERBS_PRIVATE_64", "IBVERBS_PRIVATE_65", "IBVERBS_PRIVATE_25", "IBVERBS_PRIVATE_22"}) {
-    if (void* const found = real::symbol("ibv_query_gid_type", version, real::Absence::quiet)) {
-      return reinterpret_cast<QueryGidType>(found);
-    }
+  constexpr int kOldest = 15;
+  constexpr int kNewest = 130;
+  for (int release = kNewest; release >= kOldest; --release) {
+    const std::string version = fmt::format("IBVERBS_PRIVATE_{}", release);
+    void* const found = real::symbol("ibv_query_gid_type", version.c_str(), real::Absence::quiet);
+    if (found != nullptr) return reinterpret_cast<QueryGidType>(found);
   }
   return nullptr;
 }
 
 }  // namespace
 
+}  // namespace verbena::front
+
+using namespace verbena;
+using namespace verbena::front;
+
 /// 0, or -1 with errno.
-extern "C" __attribute__((visibility("default"))) int verbena_query_gid_type(ibv_context* context,
-                                                                             std::uint8_t port,
-                                                                             unsigned index,
-                                                                             SysfsGidType* type) {
+VERBENA_EXPORT int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index,
+                                      SysfsGidType* type) {
   if (!is_ours(context)) {
     static const QueryGidType found = find_real();
     return found != nullptr ? found(context, port, index, type) : real::missing<int>();
@@ -47,24 +54,3 @@ extern "C" __attribute__((visibility("default"))) int verbena_query_gid_type(ibv
     return Ok{};
   });
 }
-
-#define VERBENA_BIND(n) \
-  __asm__(".symver verbena_query_gid_type,ibv_query_gid_type@IBVERBS_PRIVATE_" #n)
-VERBENA_BIND(15);
-VERBENA_BIND(16);
-VERBENA_BIND(17);
-VERBENA_BIND(18);
-VERBENA_BIND(19);
-VERBENA_BIND(20);
-VERBENA_BIND(21);
-VERBENA_BIND(22);
-VERBENA_BIND(25);
-VERBENA_BIND(33);
-VERBENA_BIND(34);
-VERBENA_BIND(57);
-VERBENA_BIND(59);
-VERBENA_BIND(64);
-VERBENA_BIND(65);
-#undef VERBENA_BIND
-
-}  // namespace verbena::front
