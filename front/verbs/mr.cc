@@ -58,18 +58,6 @@ Status check(const void* address, std::size_t length, std::uint64_t iova, unsign
   return Ok{};
 }
 
-Result<ibv_mr*> register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-                                unsigned access) {
-  if (const Status s = check(address, length, iova, access); !s) return s.error();
-  const engine::Segment memory{reinterpret_cast<std::uintptr_t>(address), length};
-  const Result<Mr*> mr = make_mr(pd, [&](host::Nic& nic, engine::PdId id) {
-    return nic.register_memory(id, memory, iova, access & kSupported);
-  });
-  if (!mr) return mr.error();
-  (*mr)->addr = address;
-  return *mr;
-}
-
 /// What a failed change leaves behind, as the return values of ibv_rereg_mr() tell it. The
 /// registration stands as it was in either case.
 struct Rereg {
@@ -114,6 +102,18 @@ Rereg reregister(Mr& mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
 }
 
 }  // namespace
+
+Result<ibv_mr*> register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+                                unsigned access) {
+  if (const Status s = check(address, length, iova, access); !s) return s.error();
+  const engine::Segment memory{reinterpret_cast<std::uintptr_t>(address), length};
+  const Result<Mr*> mr = make_mr(pd, [&](host::Nic& nic, engine::PdId id) {
+    return nic.register_memory(id, memory, iova, access & kSupported);
+  });
+  if (!mr) return mr.error();
+  (*mr)->addr = address;
+  return *mr;
+}
 
 Result<Mr*> make_mr(ibv_pd* ibpd, const MakeRegion& make) {
   const Pd& pd = pd_of(ibpd);

@@ -2,6 +2,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -17,6 +19,10 @@ struct Mr : ibv_mr {
   Key key;
   std::shared_ptr<DeviceMemory> dm;  // that it is a registration of
 };
+
+/// A registration of the program's memory, as ibv_reg_mr_iova() does it.
+[[nodiscard]] Result<ibv_mr*> register_memory(ibv_pd* pd, void* address, std::size_t length,
+                                              std::uint64_t iova, unsigned access);
 
 /// A registration that `make` does; `addr` is NULL.
 using MakeRegion = std::function<Result<engine::MemoryRegion>(host::Nic& nic, engine::PdId pd)>;

@@ -5,6 +5,8 @@
 #include "front/verbs/context.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/newer_verbs.h"
+#include "front/verbs/nic.h"
 #include "front/verbs/qp_attributes.h"
 #include "front/verbs/query.h"
 #include "host/link_rate.h"
@@ -56,7 +58,24 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
 // A macro of the same name goes through the context's table.
 #undef ibv_query_port
 
+using namespace verbena;
 using namespace verbena::front;
+
+/// In units of 100 Mbit/s.
+VERBENA_EXPORT int ibv_query_port_speed(ibv_context* context, std::uint32_t port,
+                                        std::uint64_t* speed) {
+  if (!is_ours(context)) {
+    return real::call<"ibv_query_port_speed", "IBVERBS_1.16">(ibv_query_port_speed, context, port,
+                                                              speed);
+  }
+  return guarded_status("ibv_query_port_speed", [&]() -> Status {
+    const Context& ours = context_of(context);
+    if (Status s = check_port(ours, port); !s) return s;
+    const host::LinkRate rate = host::link_rate(host::link_speed(ours.device.interface));
+    *speed = rate.lanes * rate.tenths_per_lane;
+    return Ok{};
+  });
+}
 
 VERBENA_EXPORT int ibv_query_port(ibv_context* context, std::uint8_t port,
                                   _compat_ibv_port_attr* attr) {

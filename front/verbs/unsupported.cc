@@ -9,6 +9,8 @@
 #include "front/verbs/context.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
+#include "front/verbs/newer_verbs.h"
+#include "front/verbs/real_descriptor.h"
 
 using namespace verbena;
 using namespace verbena::front;
@@ -50,7 +52,48 @@ VERBENA_EXPORT int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode opcode,
                                                                   opcode, flags);
 }
 
+VERBENA_EXPORT int ibv_qp_attach_comp_cntr(ibv_qp* qp, ibv_comp_cntr* counter,
+                                           ibv_qp_attach_comp_cntr_attr* attr) {
+  if (is_ours(qp)) return EOPNOTSUPP;  // there are no counters of ours
+  return real::call<"ibv_qp_attach_comp_cntr", "IBVERBS_1.18">(ibv_qp_attach_comp_cntr, qp, counter,
+                                                               attr);
+}
+
+// Completion counters, DMA handles. Programs probe for them, so this is not for the log.
+
+VERBENA_EXPORT int _ibv_query_comp_cntr_caps(ibv_context* context, ibv_comp_cntr_caps* caps,
+                                             std::size_t size) {
+  if (is_ours(context)) return EOPNOTSUPP;
+  return real::call<"_ibv_query_comp_cntr_caps", "IBVERBS_1.18">(_ibv_query_comp_cntr_caps, context,
+                                                                 caps, size);
+}
+
+VERBENA_EXPORT ibv_comp_cntr* ibv_create_comp_cntr(ibv_context* context,
+                                                   ibv_comp_cntr_init_attr* attr) {
+  if (is_ours(context)) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  return real::call<"ibv_create_comp_cntr", "IBVERBS_1.18">(ibv_create_comp_cntr, context, attr);
+}
+
+VERBENA_EXPORT ibv_dmah* ibv_alloc_dmah(ibv_context* context, ibv_dmah_init_attr* attr) {
+  if (is_ours(context)) {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  return real::call<"ibv_alloc_dmah", "IBVERBS_1.15">(ibv_alloc_dmah, context, attr);
+}
+
 // Memory.
+
+VERBENA_EXPORT int ibv_dm_export_dmabuf_fd(ibv_dm* dm) {
+  if (is_ours(dm)) {
+    errno = EOPNOTSUPP;
+    return -1;
+  }
+  return real_descriptor<"ibv_dm_export_dmabuf_fd", "IBVERBS_1.16">(ibv_dm_export_dmabuf_fd, dm);
+}
 
 /// Programs probe it with descriptor -1: EOPNOTSUPP says that there is no support. Not for
 /// the log: all is well.
