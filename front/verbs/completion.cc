@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "front/verbs/newer_verbs.h"
+
 namespace verbena::front {
 
 ibv_wc_opcode opcode_of(const engine::Completion& c) {
@@ -23,7 +25,7 @@ ibv_wc_opcode opcode_of(const engine::Completion& c) {
     case engine::CompletionKind::atomic_write:
       return IBV_WC_ATOMIC_WRITE;
     case engine::CompletionKind::flush:
-      break;  // this libibverbs has no name for it, so nobody can have posted one
+      return newer::kWcFlush;
     case engine::CompletionKind::receive:
       return IBV_WC_RECV;
     case engine::CompletionKind::receive_write_immediate:

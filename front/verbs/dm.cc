@@ -9,6 +9,7 @@
 #include "front/verbs/context.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/mr.h"
+#include "front/verbs/newer_verbs.h"
 #include "front/verbs/nic.h"
 
 namespace verbena::front {
@@ -71,7 +72,7 @@ Result<ibv_mr*> register_dm(ibv_pd* pd, ibv_dm* ibdm, std::uint64_t offset, std:
   const Result<Mr*> mr = make_mr(pd, [&](host::Nic& nic, engine::PdId id) {
     constexpr unsigned kRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                 IBV_ACCESS_ZERO_BASED;
+                                 IBV_ACCESS_ZERO_BASED | newer::kAccessFlushGlobal;
     return nic.register_memory(id, range, 0, access & kRights);
   });
   if (!mr) return mr.error();

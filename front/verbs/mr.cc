@@ -14,6 +14,7 @@
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/listed.h"
+#include "front/verbs/newer_verbs.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/pd.h"
 
@@ -23,13 +24,19 @@ namespace {
 
 constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND;
+                                IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_ON_DEMAND |
+                                newer::kAccessFlushGlobal;
 /// Hints: how far apart pages are, and in which order writes may become visible. All is well either
 /// way.
 constexpr unsigned kHints = IBV_ACCESS_HUGETLB | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
 constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 Status check_access(unsigned access) {
+  if ((access & newer::kAccessFlushPersistent) != 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: nothing here makes memory persistent; "
+                                     "IBV_ACCESS_FLUSH_GLOBAL is supported",
+                                     access)};
+  }
   if (const unsigned bits = access & ~(kSupported | kHints); bits != 0) {
     return Error{EINVAL, fmt::format("access {:#x}: {:#x} is unknown", access, bits)};
   }

@@ -6,6 +6,7 @@
 
 #include "base/result.h"
 #include "front/verbs/acknowledge.h"
+#include "front/verbs/newer_verbs.h"
 #include "front/verbs/send_batch.h"
 #include "host/nic.h"
 
@@ -14,7 +15,7 @@ namespace verbena::front {
 struct WqTable;
 
 /// Every queue pair has the extended form, which begins with the classic one, `qp_base`.
-struct Qp : ibv_qp_ex {
+struct Qp : newer::QpEx {
   host::Nic* nic = nullptr;
   host::QueuePair* queues = nullptr;
   ibv_qp_cap cap{};

@@ -20,7 +20,8 @@ constexpr unsigned kKnown = Attr::kState | Attr::kCurrentState | Attr::kNotifyDr
 static_assert(Attr::kDestQpn == IBV_QP_DEST_QPN && Attr::kSqPsn == IBV_QP_SQ_PSN);
 
 constexpr unsigned kAccess = engine::Access::kLocalWrite | engine::Access::kRemoteWrite |
-                             engine::Access::kRemoteRead | engine::Access::kRemoteAtomic;
+                             engine::Access::kRemoteRead | engine::Access::kRemoteAtomic |
+                             engine::Access::kFlushGlobal | engine::Access::kFlushPersistent;
 
 static_assert(static_cast<int>(engine::QpState::error) == IBV_QPS_ERR);
 

@@ -8,6 +8,7 @@
 #include "front/preload/real.h"
 #include "front/verbs/context.h"
 #include "front/verbs/export.h"
+#include "front/verbs/newer_verbs.h"
 #include "front/verbs/nic.h"
 #include "front/verbs/post.h"
 #include "front/verbs/qp.h"
@@ -108,6 +109,28 @@ void wr_atomic_fetch_add(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t addres
                          std::uint64_t add) {
   begin_remote(qp, engine::SendKind::fetch_add, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey, address)
       .atomic = {0, add};
+}
+
+/// IBA annex A19: a range, or all of the region, whose address and length are then not looked at.
+void wr_flush(ibv_qp_ex* qp, std::uint32_t rkey, std::uint64_t address, std::size_t length,
+              std::uint8_t type, std::uint8_t level) {
+  engine::SendRequest& r =
+      begin_remote(qp, engine::SendKind::flush, newer::kQpExWithFlush, rkey, address);
+  if (type == 0 || (type & ~(newer::kFlushGlobal | newer::kFlushPersistent)) != 0 ||
+      (level != newer::kFlushRange && level != newer::kFlushRegion)) {
+    refuse(qp_of(qp), EINVAL, "an unknown placement type or selectivity level");
+    return;
+  }
+  const bool whole = level == newer::kFlushRegion;
+  if (!whole && length > engine::kMaxMessage) {
+    refuse(qp_of(qp), EINVAL, "a range of more than 2 GiB");
+    return;
+  }
+  r.flush = {
+      .what = {.selectivity = whole ? packet::Selectivity::region : packet::Selectivity::range,
+               .global_visibility = (type & newer::kFlushGlobal) != 0,
+               .persistence = (type & newer::kFlushPersistent) != 0},
+      .length = whole ? 0 : static_cast<std::uint32_t>(length)};
 }
 
 void wr_bind_mw(ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t rkey, const ibv_mw_bind_info* info) {
@@ -242,7 +265,7 @@ std::uint64_t send_operations(ibv_qp_type type) {
     case IBV_QPT_XRC_SEND:
       return kUnreliable | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
              IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
-             IBV_QP_EX_WITH_ATOMIC_WRITE;
+             IBV_QP_EX_WITH_ATOMIC_WRITE | newer::kQpExWithFlush;
     default:
       return 0;
   }
@@ -262,6 +285,7 @@ void set_send_functions(Qp& qp) {
   qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
   qp.wr_atomic_write = wr_atomic_write;
+  qp.wr_flush = wr_flush;
   qp.wr_bind_mw = wr_bind_mw;
   qp.wr_local_inv = wr_local_inv;
   qp.wr_set_ud_addr = wr_set_ud_addr;
