@@ -6,6 +6,7 @@
 
 #include "front/ucma/addresses.h"
 #include "front/ucma/commands.h"
+#include "front/ucma/newer_commands.h"
 #include "host/source_address.h"
 
 namespace verbena::front::ucma {
@@ -135,6 +136,15 @@ Status resolve_route(Ucma& ucma, const Command& command) {
   (*id)->state = IdState::route_resolved;
   ucma.tell(**id, EventType::route_resolved);
   return Ok{};
+}
+
+/// As the kernel says of RoCE, where there is no subnet administrator to ask.
+Status resolve_ib_service(Ucma& ucma, const Command& command) {
+  const auto c = command.as<ResolveIbService>();
+  auto id = ucma.find_id(command.channel, c.id);
+  if (!id) return id.error();
+  if ((*id)->state != IdState::bound || !(*id)->device) return wrong_state("bound to a device");
+  return Error{EOPNOTSUPP, "RoCE has no subnet administrator that knows services"};
 }
 
 }  // namespace verbena::front::ucma

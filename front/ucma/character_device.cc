@@ -11,6 +11,7 @@
 #include "cm/connection_manager.h"
 #include "front/ucma/commands.h"
 #include "front/ucma/descriptors.h"
+#include "front/ucma/newer_commands.h"
 #include "front/verbs/guarded.h"
 
 namespace verbena::front::ucma {
@@ -25,7 +26,7 @@ struct Entry {
   std::size_t command;  // the least that it must bring
 };
 
-constexpr std::array<Entry, 23> kCommands{{
+constexpr std::array<Entry, 25> kCommands{{
     {"CREATE_ID", create_id, sizeof(rdma_ucm_create_id)},
     {"DESTROY_ID", destroy_id, sizeof(rdma_ucm_destroy_id)},
     {"BIND_IP", bind_ip, sizeof(rdma_ucm_bind_ip)},
@@ -49,8 +50,10 @@ constexpr std::array<Entry, 23> kCommands{{
     {"BIND", bind, sizeof(rdma_ucm_bind)},
     {"RESOLVE_ADDR", resolve_addr, sizeof(rdma_ucm_resolve_addr)},
     {"JOIN_MCAST", join_multicast, sizeof(rdma_ucm_join_mcast)},
+    {"RESOLVE_IB_SERVICE", resolve_ib_service, kResolveIbServiceSize},
+    {"WRITE_CM_EVENT", write_cm_event, sizeof(WriteCmEvent)},
 }};
-static_assert(kCommands.size() == RDMA_USER_CM_CMD_JOIN_MCAST + 1);
+static_assert(kCommands.size() == RDMA_USER_CM_CMD_JOIN_MCAST + 3);
 
 /// The program has it now: it will count it, and so do we.
 void count(Ucma& ucma, Channel& channel, const QueuedEvent& taken) {

@@ -28,6 +28,10 @@ Status bind(Ucma& ucma, const Command& command);
 Status resolve_ip(Ucma& ucma, const Command& command);
 Status resolve_addr(Ucma& ucma, const Command& command);
 Status resolve_route(Ucma& ucma, const Command& command);
+Status resolve_ib_service(Ucma& ucma, const Command& command);
+
+// event_commands.cc
+Status write_cm_event(Ucma& ucma, const Command& command);
 
 // query_commands.cc
 Status query_route(Ucma& ucma, const Command& command);

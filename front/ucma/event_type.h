@@ -22,6 +22,10 @@ enum class EventType : std::uint32_t {
   multicast_error = 13,
   addr_change = 14,
   timewait_exit = 15,
+  addrinfo_resolved = 16,
+  addrinfo_error = 17,
+  user = 18,      // the program's own
+  internal = 19,  // librdmacm's own
 };
 
 }  // namespace verbena::front::ucma

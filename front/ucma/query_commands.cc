@@ -14,6 +14,7 @@
 #include "cm/connection_manager.h"
 #include "front/ucma/addresses.h"
 #include "front/ucma/commands.h"
+#include "front/ucma/newer_commands.h"
 #include "front/ucma/path.h"
 #include "front/verbs/device.h"
 #include "packet/bth.h"
@@ -173,6 +174,8 @@ Status query(Ucma& ucma, const Command& command) {
       return query_path(**id, command, c.response);
     case RDMA_USER_CM_QUERY_GID:
       return query_gid(**id, command, c.response);
+    case kQueryIbService:
+      return Error{ENODATA, "no services were resolved"};
     default:
       return Error{ENOSYS, "no query " + std::to_string(c.option)};
   }

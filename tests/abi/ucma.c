@@ -11,6 +11,8 @@
 #include "abi.h"
 
 enum { kTcp = 0x0106 };
+/* Newer than the oldest headers. */
+enum { kResolveService = RDMA_USER_CM_CMD_JOIN_MCAST + 1, kWriteEvent, kUser = 18, kInternal };
 
 static int open_channel(int flags) {
   const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC | flags);
@@ -81,7 +83,7 @@ static void test_malformed(int fd) {
   struct rdma_ucm_create_id_resp answer;
   struct rdma_ucm_create_id in = {.response = (uintptr_t)&answer, .ps = kTcp};
   CHECK(command(fd, 1000, &in, sizeof in, sizeof answer) == EINVAL);
-  CHECK(command(fd, RDMA_USER_CM_CMD_JOIN_MCAST + 1, &in, sizeof in, sizeof answer) == EINVAL);
+  CHECK(command(fd, kWriteEvent + 1, &in, sizeof in, sizeof answer) == EINVAL);
   CHECK(command(fd, RDMA_USER_CM_CMD_GET_OPTION, &in, sizeof in, sizeof answer) == ENOSYS);
   CHECK(command(fd, RDMA_USER_CM_CMD_CREATE_ID, &in, sizeof in - 1, sizeof answer) == EINVAL);
   CHECK(command(fd, RDMA_USER_CM_CMD_CREATE_ID, &in, sizeof in, sizeof answer - 1) == ENOSPC);
@@ -130,6 +132,47 @@ static void test_events(void) {
   CHECK(event.uid == 42 && event.id == id && event.event == 0 /* ADDR_RESOLVED */);
   CHECK(!readable(fd) && get_event(fd, &event) == EAGAIN);
   CHECK(close(fd) == 0);
+}
+
+/* The program sends itself an event. */
+static void test_own_events(void) {
+  const int fd = open_channel(O_NONBLOCK), other = open_channel(0);
+  const uint32_t id = create_id(fd, 43);
+  struct {
+    uint32_t id, reserved, event, status;
+    uint64_t argument;
+    char room[300]; /* for other events than these */
+  } in = {.id = id, .event = kUser, .status = 5, .argument = 0x0123456789abcdef};
+  CHECK(command(fd, kWriteEvent, &in, 23, 0) == EINVAL);
+  CHECK(command(other, kWriteEvent, &in, sizeof in, 0) == EINVAL);
+  CHECK(command(fd, kWriteEvent, &in, sizeof in, 0) == 0 && readable(fd));
+  struct rdma_ucm_event_resp event;
+  CHECK(get_event(fd, &event) == 0 && !readable(fd));
+  CHECK(event.uid == 43 && event.id == id && event.event == kUser && event.status == 5);
+  CHECK(memcmp(&event.param, &in.argument, sizeof in.argument) == 0);
+  in.event = kInternal;
+  CHECK(command(fd, kWriteEvent, &in, sizeof in, 0) == 0 && get_event(fd, &event) == 0);
+  in.event = kUser - 1; /* the kernel's to tell */
+  CHECK(command(fd, kWriteEvent, &in, sizeof in, 0) == EINVAL);
+  in.event = kUser;
+  in.id = 0x7fffff;
+  CHECK(command(fd, kWriteEvent, &in, sizeof in, 0) == ENOENT);
+  CHECK(close(fd) == 0 && close(other) == 0);
+}
+
+/* RoCE has nobody to ask for services. */
+static void test_services(int fd) {
+  const uint32_t id = create_id(fd, 1);
+  char in[88] = {0};
+  memcpy(in, &id, sizeof id);
+  CHECK(command(fd, kResolveService, in, sizeof in, 0) == EINVAL); /* not bound */
+  struct rdma_ucm_bind_ip bind = {.id = id};
+  struct sockaddr_in at = {.sin_family = AF_INET};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  memcpy(&bind.addr, &at, sizeof at);
+  CHECK(command(fd, RDMA_USER_CM_CMD_BIND_IP, &bind, sizeof bind, 0) == 0);
+  CHECK(command(fd, kResolveService, in, sizeof in, 0) == EOPNOTSUPP);
+  CHECK(destroy_id(fd, id) == 0);
 }
 
 static void test_migrate(void) {
@@ -196,8 +239,10 @@ int main(void) {
   test_character_device(fd);
   test_malformed(fd);
   test_ids(fd);
+  test_services(fd);
   CHECK(close(fd) == 0);
   test_events();
+  test_own_events();
   test_migrate();
   test_descriptors();
   test_fork();
