@@ -23,7 +23,8 @@ Status check(const ibv_context* context, const ibv_parent_domain_init_attr& attr
   constexpr std::uint32_t kKnown =
       IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
   if (const std::uint32_t bits = attr.comp_mask & ~kKnown; bits != 0) {
-    return Error{EINVAL, fmt::format("comp_mask {:#x}: {:#x} is unknown", attr.comp_mask, bits)};
+    return Error{EOPNOTSUPP,
+                 fmt::format("comp_mask {:#x}: {:#x} is not supported", attr.comp_mask, bits)};
   }
   if (attr.pd == nullptr || attr.pd->context != context || pd_of(attr.pd).below != nullptr) {
     return Error{EINVAL, "pd must be a protection domain of the same context"};

@@ -145,6 +145,8 @@ static void test_modify_qp(struct ibv_qp* qp) {
   attr.port_num = 1;
   attr.pkey_index = 1;
   CHECK(ibv_modify_qp(qp, &attr, init_mask) == EINVAL);
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_CAP) == EINVAL);
+  CHECK(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_RATE_LIMIT) == EOPNOTSUPP);
   CHECK(qp->state == IBV_QPS_RESET);
   to_init(qp);
 
