@@ -10,6 +10,7 @@
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/identity.h"
+#include "front/verbs/newer_verbs.h"
 #include "front/verbs/query.h"
 #include "front/verbs/wq.h"
 #include "host/clock.h"
@@ -37,7 +38,7 @@ ibv_device_attr attributes_of(const host::Device& device) {
       IBV_DEVICE_BAD_PKEY_CNTR | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_UD_AV_PORT_ENFORCE |
       IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
       IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-      IBV_DEVICE_XRC | IBV_DEVICE_MANAGED_FLOW_STEERING;
+      IBV_DEVICE_XRC | IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_MANAGED_FLOW_STEERING;
   a.max_sge = Limits::kMaxSge;
   a.max_sge_rd = Limits::kMaxSge;
   a.max_cq = 1 << 16;
@@ -65,8 +66,9 @@ ibv_device_attr attributes_of(const host::Device& device) {
 
 constexpr std::uint32_t kUnreliableOdp =
     IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_SRQ_RECV;
-constexpr std::uint32_t kReliableOdp =
-    kUnreliableOdp | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+constexpr std::uint32_t kReliableOdp = kUnreliableOdp | IBV_ODP_SUPPORT_WRITE |
+                                       IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC |
+                                       newer::kOdpFlush | newer::kOdpAtomicWrite;
 
 }  // namespace
 
@@ -85,7 +87,8 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   ibv_device_attr_ex all{};
   if (length < sizeof all.orig_attr) return EINVAL;
   all.orig_attr = attributes_of(context_of(context).device);
-  all.device_cap_flags_ex = all.orig_attr.device_cap_flags;
+  all.device_cap_flags_ex =
+      all.orig_attr.device_cap_flags | newer::kDeviceFlushGlobal | newer::kDeviceAtomicWrite;
   // Nothing is pinned: every copy asks the kernel for the page.
   all.odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
   all.odp_caps.per_transport_caps = {.rc_odp_caps = kReliableOdp,

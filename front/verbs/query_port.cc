@@ -10,6 +10,7 @@
 #include "front/verbs/qp_attributes.h"
 #include "front/verbs/query.h"
 #include "host/link_rate.h"
+#include "host/statistics.h"
 
 namespace verbena::front {
 
@@ -33,6 +34,11 @@ ibv_port_attr attributes_of(const host::Device& device) {
   a.phys_state = device.up ? kLinkUp : kDisabled;
   a.link_layer = IBV_LINK_LAYER_ETHERNET;
   a.flags = IBV_QPF_GRH_REQUIRED;
+  if (host::Nic* const nic = live_nic.load()) {
+    const engine::Counters counted = nic->port_statistics(device).counters;
+    a.bad_pkey_cntr = static_cast<std::uint32_t>(counted.drop_pkey);
+    a.qkey_viol_cntr = static_cast<std::uint32_t>(counted.drop_qkey);
+  }
   return a;
 }
 

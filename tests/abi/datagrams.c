@@ -124,8 +124,15 @@ static void test_answer(struct ends* e) {
   CHECK(ibv_init_ah_from_wc(e->context, 1, &wc, grh, &attr) == -1);
 }
 
+static uint32_t wrong_qkeys(struct ends* e) {
+  struct ibv_port_attr port;
+  CHECK(ibv_query_port(e->context, 1, &port) == 0);
+  return port.qkey_viol_cntr;
+}
+
 /* A wrong Q_Key and a receive that is too small: silence, and the receive serves the next. */
 static void test_silent_drops(struct ends* e) {
+  const uint32_t before = wrong_qkeys(e);
   receive(e, 1, 31, kGrh + 50);
   send_from(e, 0, e->ah, e->qp[1]->qp_num, kQkey + 1, 10);
   expect_sent(e, 0);
@@ -134,6 +141,7 @@ static void test_silent_drops(struct ends* e) {
   send_from(e, 0, e->ah, e->qp[1]->qp_num, kQkey, 50);
   expect_sent(e, 0);
   expect_received(e, 1, 31, 50);
+  CHECK(wrong_qkeys(e) == before + 1);
 }
 
 /* More than a packet: the send queue stops in SQE, and can be brought back to RTS. */
