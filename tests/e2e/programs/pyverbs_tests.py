@@ -8,8 +8,12 @@ no folder of ours. After their own report come lines that are easy to read:
   SKIPPED test: reason
 """
 
+import multiprocessing
 import sys
 import unittest
+
+# Some tests start processes with what can't be sent to them, only inherited.
+multiprocessing.set_start_method("fork")
 
 folder, address = sys.argv[1:3]
 del sys.argv[1:3]
