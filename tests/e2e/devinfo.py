@@ -95,7 +95,7 @@ DEVICE = {
     "local_ca_ack_delay": between(1, 31),
     "completion timestamp_mask": at_least(1),
     "hca_core_clock": at_least(1),
-    "device_cap_flags_ex": relation(lambda n, of: n == of("device_cap_flags")),
+    "device_cap_flags_ex": relation(lambda n, of: n == of("device_cap_flags") | FLAGS_EX),
     "max_tso": zero,
     "max_rwq_indirection_tables": at_least(1),
     "max_rwq_indirection_table_size": at_least(2),
@@ -135,13 +135,18 @@ PORT = {
 }
 CAPABILITIES = {"CURR_QP_STATE_MOD", "PORT_ACTIVE_EVENT", "RC_RNR_NAK_GEN", "SYS_IMAGE_GUID",
                 "MANAGED_FLOW_STEERING", "MEM_WINDOW", "MEM_WINDOW_TYPE_2B", "XRC", "BAD_PKEY_CNTR",
-                "BAD_QKEY_CNTR", "UD_AV_PORT_ENFORCE"}
+                "BAD_QKEY_CNTR", "UD_AV_PORT_ENFORCE", "MEM_MGT_EXTENSIONS"}
+FLAGS_EX = 1 << 38 | 1 << 40  # FLUSH_GLOBAL, ATOMIC_WRITE: no ibv_devinfo has names for them
 ODP = {"general_odp_caps": {"ODP_SUPPORT", "ODP_SUPPORT_IMPLICIT"},
        "rc_odp_caps": {f"SUPPORT_{what}" for what in
-                       ("SEND", "RECV", "WRITE", "READ", "ATOMIC", "SRQ")},
+                       ("SEND", "RECV", "WRITE", "READ", "ATOMIC", "SRQ", "FLUSH", "ATOMIC_WRITE")},
        "uc_odp_caps": {f"SUPPORT_{what}" for what in ("SEND", "RECV", "WRITE", "SRQ")},
        "ud_odp_caps": {f"SUPPORT_{what}" for what in ("SEND", "RECV", "SRQ")}}
 ODP["xrc_odp_caps"] = ODP["rc_odp_caps"]
+# Older ones have no names for two of them.
+UNKNOWN_ODP = ("Unknown flags: 0xC0", {"SUPPORT_FLUSH", "SUPPORT_ATOMIC_WRITE"})
+# Not of every release.
+NEWER = {"effective_speed": matches(r"\d+\.\d Gbps")}
 HEADINGS = {"tso_caps", "rss_caps", "packet_pacing_caps", "cq moderation caps"}
 
 # ---------------------------------------------------------------- the case
@@ -157,6 +162,10 @@ class Report:
             name, colon, value = (part.strip() for part in line.partition(":"))
             if gid := re.fullmatch(r"GID\[\s*(\d+)\]", name):
                 self.gids[int(gid.group(1))] = value
+            elif line == UNKNOWN_ODP[0]:
+                self.words[last] |= UNKNOWN_ODP[1]
+            elif name == "Unknown flags":
+                self.words.setdefault(last, set()).add(line)
             elif colon and value:
                 self.fields[name], last = value, name
             elif colon:
@@ -183,7 +192,7 @@ class Devinfo(Case):
         return f"{len(report.fields)} fields"
 
     def _wrong_fields(self, report):
-        table = {**DEVICE, **PORT}
+        table = {**DEVICE, **PORT, **{n: f for n, f in NEWER.items() if n in report.fields}}
         for name in sorted(set(report.fields) - set(table)):
             yield f"{name}: {report.fields[name]}: a field that this test doesn't know"
         for name, fits in table.items():
@@ -197,7 +206,8 @@ class Devinfo(Case):
 
     @staticmethod
     def _wrong_words(report):
-        expected = {"device_cap_flags": CAPABILITIES, "supported_qp": {"SUPPORT_RAW_PACKET"}, **ODP}
+        expected = {"device_cap_flags": CAPABILITIES, "supported_qp": {"SUPPORT_RAW_PACKET"}, **ODP,
+                    "device_cap_flags_ex": {f"Unknown flags: {FLAGS_EX:#X}".replace("X", "x", 1)}}
         for name, words in expected.items():
             if report.words.get(name) != words:
                 yield f"{name}: {sorted(report.words.get(name, ()))} instead of {sorted(words)}"
