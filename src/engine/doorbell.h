@@ -19,7 +19,9 @@ class Doorbells {
   void ring(QueuePair& qp);
   /// The engine: a list linked through Doorbell::next. Each may ring again from here on.
   [[nodiscard]] QueuePair* take_all();
-  [[nodiscard]] bool empty() const { return top_.load(std::memory_order_acquire) == nullptr; }
+  /// seq_cst, as ring(): who rings and then finds the engine taken, and who lets go of the engine
+  /// and then looks here, must not both miss.
+  [[nodiscard]] bool empty() const { return top_.load(std::memory_order_seq_cst) == nullptr; }
 
  private:
   std::atomic<QueuePair*> top_{nullptr};

@@ -239,7 +239,7 @@ void Rnic::ring_doorbells() {
   for (QueuePair* qp = doorbells_.take_all(); qp != nullptr;) {
     QueuePair* next = qp->doorbell.next;
     // From here on a new post rings again, so look at the queue only after this.
-    qp->doorbell.rung.store(false, std::memory_order_seq_cst);
+    qp->doorbell.rung.exchange(false, std::memory_order_acq_rel);
     const QpState state = qp->state.load();
     if (state == QpState::error || state == QpState::sqe) {
       flush(services_, *qp);
