@@ -2,9 +2,9 @@
 # preloaded into strangers' programs can't need their libfmt.so; header-only, as Debian has it
 # besides, every source compiles all of fmt again (2.5 s each, two thirds of most).
 
-if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 12)
   add_library(verbena_fmt STATIC "${CMAKE_SOURCE_DIR}/cmake/fmt_library.cc")
-else() # fmt_library.cc is about version 9
+else() # fmt_library.cc is about versions 9 to 11
   add_library(verbena_fmt INTERFACE)
   target_link_libraries(verbena_fmt INTERFACE fmt::fmt-header-only)
 endif()

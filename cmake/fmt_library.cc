@@ -1,5 +1,5 @@
-// The functions of fmt 9 that its headers only declare: what Debian's libfmt.so is built from, as
-// far as its package has it.
+// The functions of fmt (9 to 11) that its headers only declare: what Debian's libfmt.so is built
+// from, as far as its package has it.
 
 #include <fmt/format-inl.h>
 
@@ -15,8 +15,10 @@ template thousands_sep_result<char> thousands_sep_impl(locale_ref);
 template char decimal_point_impl(locale_ref);
 
 template void buffer<char>::append(const char*, const char*);
+#if FMT_VERSION < 110000  // later it is no template
 template void vformat_to(buffer<char>&, string_view, basic_format_args<buffer_context<char>>,
                          locale_ref);
+#endif
 
 }  // namespace detail
 FMT_END_NAMESPACE
