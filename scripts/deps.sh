@@ -1,7 +1,7 @@
 #!/bin/bash
 # Installs the Debian packages that a target misses; does nothing when all are there.
 #
-#   scripts/deps.sh GROUP…          groups: build lint test clients cost fuzz bench kernel
+#   scripts/deps.sh GROUP…          groups: build lint test clients cost fuzz bench kernel systems
 #   scripts/deps.sh --list GROUP…   only prints what is missing
 set -euo pipefail
 
@@ -16,12 +16,13 @@ packages_of() {
     # QEMU is used, too, where it is (the group "kernel" has it).
     clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb ;;
     cost) echo valgrind ;;
-    fuzz) echo clang libclang-rt-14-dev ;;
+    fuzz) echo clang libclang-rt-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;
     kernel) echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd iproute2 \
       util-linux ibverbs-utils perftest rdmacm-utils nftables ;;
+    systems) echo debootstrap git iproute2 util-linux ;;
     *)
-      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench or kernel" >&2
+      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench, kernel or systems" >&2
       exit 2
       ;;
   esac
