@@ -1,5 +1,5 @@
-"""The middleware that applications stand on, unmodified: UCX, libfabric, Open MPI, fio,
-QEMU. docs/clients.md has the commands."""
+"""The middleware that applications stand on, unmodified: UCX, libfabric, fio, QEMU, librpma, DAPL.
+docs/clients.md has the commands; mpi.py and iser.py have further ones."""
 
 import dataclasses
 import json
@@ -10,12 +10,22 @@ import socket
 import subprocess
 import time
 
-from cases import LO, Case, Output, check_output, next_tcp_port
-from connections import wait_for_udp
+from cases import LO, Case, Output, check_output, compiled, next_tcp_port
+from connections import wait_for_line, wait_for_udp
 from network import ROCE_PORT, Topology
 from programs import CaseFailed, CaseSkipped, need_programs, tail
 
-FABRIC = Topology("fabric", mtu=9000)  # libfabric uses no loopback interface
+FABRIC = Topology("fabric", mtu=9000)  # for clients that use no loopback interface
+
+
+def bytes_sent(folder, device):
+    """What each process sent by a device, largest first, of the files of --stats=FOLDER/stats.json:
+    from the IP header to the ICRC."""
+    counts = []
+    for file in pathlib.Path(folder).glob("stats*.json"):
+        counts += [4 * port["counters"]["port_xmit_data"]
+                   for port in json.loads(file.read_text())["ports"] if port["device"] == device]
+    return sorted(counts, reverse=True)
 
 
 def run_pair(host, network, server_argv, client_argv, port, timeout, env=None):
@@ -63,43 +73,6 @@ class Ucx(Case):
         if not result or int(result.group(1)) < 200:
             raise CaseFailed(f"no result of 200 iterations:\n{output}")
         return f"{result.group(3)} us"
-
-
-# ---------------------------------------------------------------- Open MPI
-
-def mpi_program(host):
-    need_programs("mpirun", "mpicc")
-    program = os.path.join(host.logs, "mpi_collectives")
-    if not os.path.exists(program):
-        source = pathlib.Path(__file__).parent / "programs" / "mpi_collectives.c"
-        subprocess.run(["mpicc", "-O2", "-o", program, str(source)], check=True)
-        os.chmod(program, 0o755)
-    return program
-
-
-@dataclasses.dataclass(frozen=True)
-class OpenMpi(Case):
-    """Collectives over UCX, whose results the program checks; nothing but our device between the
-    ranks: no shared memory, no TCP."""
-    ranks: int = 2
-
-    def run(self, host, network):
-        program = mpi_program(host)
-        before = network.server.namespace.udp_datagrams_sent()
-        command = ("sh", "-c", 'exec mpirun -x LD_PRELOAD "$@"', "mpirun", "-np", str(self.ranks),
-                   "--oversubscribe", "--mca", "pml", "ucx", "--mca", "btl", "self",
-                   "--mca", "osc", "^ucx", "--mca", "plm", "isolated",
-                   "-x", "UCX_TLS=rc_v,self", "-x", f"UCX_NET_DEVICES={network.server.device}:1",
-                   program)
-        # An ordinary user's tests run as the root of a user namespace.
-        as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        status, output = host.run(network.server.namespace, command, timeout=self.timeout,
-                                  env=as_root)
-        check_output(status, output, 0, (rf"^{self.ranks} ranks agree",))
-        sent = network.server.namespace.udp_datagrams_sent() - before
-        if sent < 100:
-            raise CaseFailed(f"{sent} datagrams: the ranks spoke by other means")
-        return f"{sent} datagrams"
 
 
 # ---------------------------------------------------------------- fio
@@ -229,6 +202,115 @@ class QemuMigration(Case):
             target.close()
 
 
+# ---------------------------------------------------------------- librpma
+
+@dataclasses.dataclass(frozen=True)
+class Rpma(Case):
+    """See programs/rpma.c. Between two addresses: librpma finds a server's device by binding to its
+    address without a port, and an id that is bound to loopback has no device then."""
+    SIZE = 1 << 20  # of programs/rpma.c; written, and read back
+
+    def run(self, host, network):
+        if not os.path.exists("/usr/include/librpma.h"):
+            raise CaseSkipped("librpma-dev is not installed")
+        program = compiled(host, "rpma", "-lrpma", "-libverbs")
+        where = (network.server.addresses[4], str(next_tcp_port()))
+        with host.scratch() as folder:
+            counting = host.with_options(f"--stats={folder}/stats.json")
+            server = counting.start(network.server.namespace, (program, "server", *where))
+            try:
+                wait_for_line(host, server, "listening")
+                status, output = counting.run(network.client.namespace, (program, "client", *where),
+                                              timeout=self.timeout)
+                check_output(status, output, 0, (rf"^{self.SIZE} bytes are right$",))
+                check_output(server.wait(host.deadline(10)), server.output(), 0,
+                             (rf"^{self.SIZE} bytes are right$",))
+            except CaseFailed as failure:
+                raise CaseFailed(f"{failure}\n{tail(server)}") from None
+            finally:
+                server.kill()
+            sent = {end.device: bytes_sent(folder, end.device)
+                    for end in (network.server, network.client)}
+        for device, counts in sent.items():
+            if sum(counts) < self.SIZE:
+                raise CaseFailed(f"{device} carried {counts} bytes, not {self.SIZE}")
+        return f"{sent[network.client.device][0] >> 10} KiB"
+
+
+# ---------------------------------------------------------------- DAPL
+
+@dataclasses.dataclass(frozen=True)
+class Dapl(Case):
+    """dapltest moves data by SEND, RDMA WRITE and RDMA READ both ways and compares it (-V). It ends
+    with 0 whatever happens, so its own account must have every byte."""
+    provider: str = ""
+
+    # What a line of dat.conf names: a library, and the interface or device that it uses.
+    PROVIDERS = {"cma": ("libdaplofa.so.2", "{interface} 0"),
+                 "scm": ("libdaploscm.so.2", "{device} 1")}
+    ROUNDS, THREADS, ENDPOINTS = 50, 2, 2
+    SIZE = 16384
+
+    def run(self, host, network):
+        need_programs("dapltest")
+        with host.scratch() as folder:
+            library, where = self.PROVIDERS[self.provider]
+            for end in (network.server, network.client):
+                where_here = where.format(interface=end.device.removeprefix("vb_"),
+                                          device=end.device)
+                pathlib.Path(folder, end.device).write_text(
+                    f'ia u2.0 nonthreadsafe default {library} dapl.2.0 "{where_here}" ""\n')
+            return self.measure(host, network, folder)
+
+    @staticmethod
+    def dapltest(end, folder, kind, *arguments):
+        return {"argv": ("dapltest", "-T", kind, "-D", "ia", *arguments),
+                "env": {"DAT_OVERRIDE": os.path.join(folder, end.device)}}
+
+    def measure(self, host, network, folder):
+        counting = host.with_options(f"--stats={folder}/stats.json")
+        server = counting.start(network.server.namespace,
+                                **self.dapltest(network.server, folder, "S"))
+        try:
+            wait_for_line(host, server, "Service Point Ready")
+            to = ("-s", network.server.addresses[4])
+            work = [word for who in ("client", "server") for kind in ("SR", "RW", "RR")
+                    for word in (who, kind, str(self.SIZE))]
+            request = self.dapltest(network.client, folder, "T", *to, "-V", "-i", str(self.ROUNDS),
+                                    "-t", str(self.THREADS), "-w", str(self.ENDPOINTS), *work)
+            status, output = counting.run(network.client.namespace, timeout=self.timeout, **request)
+            self.check_account(status, output)
+            status, output = host.run(network.client.namespace, timeout=self.timeout,
+                                      **self.dapltest(network.client, folder, "Q", *to))
+            check_output(status, output, 0, ("End of Work",))
+            check_output(server.wait(host.deadline(10)), server.output(), 0,
+                         ("Transaction Test Finished",))
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(server)}") from None
+        finally:
+            server.kill()
+        for end in (network.server, network.client):
+            sent = bytes_sent(folder, end.device)
+            if sum(sent) < self.total():
+                raise CaseFailed(f"{end.device} carried {sent} bytes, not {self.total()}")
+        return f"{sum(sent) >> 10} KiB from the client"
+
+    def total(self):
+        """Bytes that each operation moves in all."""
+        return self.ROUNDS * self.THREADS * self.ENDPOINTS * self.SIZE
+
+    def check_account(self, status, output):
+        check_output(status, output, 0, ("End of Work",))
+        wrong = re.search(r"^.*(?:\berror\b|fail|could not|mismatch|unexpected|DAT_).*$", output,
+                          re.M | re.I)
+        if wrong:
+            raise CaseFailed(f"it says \"{wrong.group(0)}\"")
+        for kind in ("Send", "RDMA Read", "RDMA Write"):
+            found = re.search(rf"^Total {kind} *: *([\d.]+) MB", output, re.M)
+            if not found or float(found.group(1)) < self.total() / 1e6 - 0.01:
+                raise CaseFailed(f"Total {kind}: not {self.total()} bytes\n{output}")
+
+
 # ---------------------------------------------------------------- the table
 
 def ucx_cases():
@@ -251,6 +333,7 @@ def fabric_cases():
 
 def all_cases():
     return [*ucx_cases(), *fabric_cases(),
-            *(OpenMpi(LO, f"openmpi/{ranks}-ranks", ranks) for ranks in (2, 8)),
             *(Fio(LO, f"fio/{verb}", verb) for verb in ("write", "read")),
-            QemuMigration(LO, "qemu/migration")]
+            QemuMigration(LO, "qemu/migration"),
+            Rpma(FABRIC, "librpma/write-flush-read"),
+            *(Dapl(FABRIC, f"dapl/{name}", name) for name in Dapl.PROVIDERS)]

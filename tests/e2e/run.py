@@ -43,7 +43,9 @@ import counters  # noqa: E402
 import devinfo  # noqa: E402
 import documents  # noqa: E402
 import flood  # noqa: E402
+import iser  # noqa: E402
 import labs  # noqa: E402
+import mpi  # noqa: E402
 import observing  # noqa: E402
 import ports  # noqa: E402
 import progress  # noqa: E402
@@ -229,8 +231,9 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
-    modules = (cases, breadth, clients, connections, connection_lifetimes, ports, progress, pyverbs,
-               raw_packets, robustness, observing, counters, devinfo, tools, labs, documents, flood)
+    modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
+               progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools, labs,
+               documents, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
