@@ -35,7 +35,7 @@ run: build ## the two-minute tour: a stock program, every lab, RDMA beside TCP
 
 test: build ## everything that must pass
 	@scripts/deps.sh test
-	@scripts/deps.sh clients || echo "without UCX, libfabric, Open MPI, fio, qperf or gdb their tests are skipped"
+	@scripts/deps.sh clients || echo "the tests of missing clients (UCX, MPI, fio, Slurm, tgt, …) are skipped"
 	@scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"
 	@$(call ctest_preset,release)
 	@tests/e2e/run.py --build build/release --again 2

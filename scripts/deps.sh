@@ -14,7 +14,8 @@ packages_of() {
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
       ethtool util-linux tshark ;;
     # QEMU is used, too, where it is (the group "kernel" has it).
-    clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb ;;
+    clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb mpich \
+      libmpich-dev slurmctld slurmd slurm-client munge librpma-dev dapl2-utils tgt libiscsi-bin ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;
@@ -30,6 +31,34 @@ packages_of() {
 
 installed() {
   [[ $(dpkg-query -W -f='${db:Status-Abbrev}' "$1" 2>/dev/null) == ii* ]]
+}
+
+# Packages that bring a service of the same name. The tests start these daemons themselves.
+services="tgt munge slurmctld slurmd"
+
+# Removes from `missing` what this system's package lists don't have. Tests without it are skipped.
+leave_out_unknown_clients() {
+  local package clients known=()
+  clients=" $(packages_of clients) "
+  for package in "${missing[@]}"; do
+    if [[ $clients == *" $package "* && -z $(apt-cache show "$package" 2>/dev/null) ]]; then
+      echo "deps.sh: this system has no package $package" >&2
+    else
+      known+=("$package")
+    fi
+  done
+  missing=("${known[@]}")
+}
+
+# A mask that is there before its package keeps the package from starting the service.
+mask_services() {
+  local package
+  [[ -d /run/systemd/system ]] || return 0
+  for package in "${missing[@]}"; do
+    [[ " $services " == *" $package "* ]] || continue
+    echo "deps.sh: $package.service stays off (systemctl unmask $package.service allows it)"
+    "${as_root[@]}" systemctl --quiet mask "$package.service"
+  done
 }
 
 list_only=false
@@ -68,7 +97,10 @@ if ((EUID != 0)); then
   as_root=(sudo -n)
 fi
 
-echo "deps.sh: installing ${missing[*]}"
 "${as_root[@]}" apt-get update -qq
+leave_out_unknown_clients
+((${#missing[@]})) || exit 0
+echo "deps.sh: installing ${missing[*]}"
+mask_services
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
   apt-get install -y -qq --no-install-recommends "${missing[@]}"
