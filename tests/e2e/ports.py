@@ -175,6 +175,28 @@ class Removed(Watched):
 
 
 @dataclasses.dataclass(frozen=True)
+class SharedMac(Case):
+    """librdmacm tells our devices apart by their GUIDs alone; interfaces may have the same MAC, as
+    VLANs have."""
+
+    def run(self, host, network):
+        end = network.server
+        end.namespace.run("ip", "link", "add", "twin0", "address", "02:00:00:00:00:77", "type", "veth",
+                          "peer", "name", "twin1", "address", "02:00:00:00:00:77")
+        try:
+            for i in (0, 1):
+                end.namespace.run("ip", "addr", "add", f"10.98.{i}.1/24", "dev", f"twin{i}")
+                end.namespace.run("ip", "link", "set", f"twin{i}", "up")
+            program = compiled(host, "bound_devices", "-libverbs", "-lrdmacm")
+            status, output = host.run(end.namespace, [program, "10.98.0.1", "10.98.1.1"])
+        finally:
+            end.namespace.run("ip", "link", "del", "twin0")
+        if status != 0 or output != "10.98.0.1 vb_twin0\n10.98.1.1 vb_twin1\n":
+            raise CaseFailed(f"exit status {status}:\n{output}")
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
 class LateAddress(Case):
     """An address that comes later is open to who is reached everywhere."""
 
@@ -277,6 +299,7 @@ def all_cases():
         Queries(LINK, "events/queries", quick=True),
         MissedNews(LINK, "events/missed-news"),
         Removed(LINK, "events/interface-removed"),
+        SharedMac(LINK, "rdma_cm/shared-mac", quick=True),
         LateForDatagrams(LINK, "events/late-address-datagrams", quick=True),
         LateForListener(LINK, "events/late-address-listener", quick=True),
         Flap(LINK, "events/pingpong-while-the-link-fails"),
