@@ -4,8 +4,9 @@
   check_elf.py LIBRARY REAL MAP
 
 LIBRARY answers to libibverbs.so.1 and needs REAL by its absolute path; it has every version
-node of REAL and of MAP, and exports nothing but verbs. Whatever the programs and providers on
-this machine import from libibverbs is found, at its version, in LIBRARY or REAL.
+node of REAL and of MAP, and exports nothing but verbs. It takes over every public verb of REAL that
+a program could call with an object of ours. Whatever the programs and providers on this machine
+import from libibverbs is found, at its version, in LIBRARY or REAL.
 """
 
 import re
@@ -17,6 +18,18 @@ from pathlib import Path
 PROGRAMS = ["ibv_devices", "ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_pingpong", "ib_write_bw",
             "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_send_lat", "rping", "ucx_info"]
 LIBRARIES = ["libmlx5.so.1", "libmlx4.so.1", "libefa.so.1", "librdmacm.so.1", "libuct_ib.so.0"]
+
+# Verbs of REAL that never see an object of ours: they take none, or one that our device refuses to make.
+LEFT_TO_REAL = {"ibv_copy_ah_attr_from_kern", "ibv_copy_path_rec_from_kern",
+                "ibv_copy_path_rec_to_kern", "ibv_copy_qp_attr_from_kern", "ibv_dofork_range",
+                "ibv_dontfork_range", "ibv_event_type_str", "ibv_fork_init", "ibv_get_sysfs_path",
+                "ibv_is_fork_initialized", "ibv_node_type_str", "ibv_port_state_str",
+                "ibv_rate_to_mbps", "ibv_rate_to_mult", "ibv_register_driver", "ibv_wc_status_str",
+                "mbps_to_ibv_rate", "mult_to_ibv_rate",
+                # DMA handles, completion counters
+                "ibv_dealloc_dmah", "ibv_destroy_comp_cntr", "ibv_inc_comp_cntr",
+                "ibv_inc_err_comp_cntr", "ibv_read_comp_cntr", "ibv_read_err_comp_cntr",
+                "ibv_set_comp_cntr", "ibv_set_err_comp_cntr"}
 
 problems = []
 
@@ -75,6 +88,10 @@ def main(library, real, version_map):
     ours = symbols(library, "defined")
     strangers = {n for n, v in ours if not v and not n.startswith("IBVERBS_")}
     check(strangers == HOOKS, f"exported without a version: {sorted(strangers ^ HOOKS)}")
+
+    verbs = {n for n, v in symbols(real, "defined") if v.startswith("IBVERBS_1.")}
+    left = {n for n in verbs - {n for n, _ in ours} - LEFT_TO_REAL if not n.startswith("IBVERBS_")}
+    check(not left, f"verbs that are not taken over: {sorted(left)}")
 
     have = ours | symbols(real, "defined")
     folder = Path(real).parent
