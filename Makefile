@@ -11,7 +11,7 @@ FRAMES ?= 10000000
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-kernel mutants fuzz soak bench format lint install clean help
+.PHONY: build run test test-all test-kernel everything mutants fuzz soak bench format lint install clean help
 
 # WERROR=ON: warnings are errors, as in the continuous integration. A newer compiler than ours warns
 # of more, so that a release is built without.
@@ -25,7 +25,11 @@ ctest_preset = ctest --preset $(1) -j $(JOBS)
 property_tests = SEEDS=$(1) build/release/tests/verbena_sim_test --gtest_brief=1 --gtest_filter='*Property*'
 mutants = tests/mutants/run.py --jobs $(JOBS)
 
-build: ## build; programs in build/bin
+build: ## the programs, in build/bin
+	@scripts/deps.sh build
+	@$(call build_preset,release,programs)
+
+everything: # the programs, the tests and the benchmarks
 	@scripts/deps.sh build
 	@$(call build_preset,release)
 
@@ -33,7 +37,7 @@ run: build ## the two-minute tour: a stock program, every lab, RDMA beside TCP
 	@scripts/deps.sh test
 	@scripts/demo.sh build/bin/verbena
 
-test: build ## everything that must pass
+test: everything ## everything that must pass
 	@scripts/deps.sh test
 	@scripts/deps.sh clients || echo "the tests of missing clients (UCX, MPI, fio, Slurm, tgt, …) are skipped"
 	@scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"
@@ -72,13 +76,13 @@ fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
 	    -artifact_prefix=build/fuzz/fuzz/ -print_final_stats=1 build/fuzz/fuzz/$${name}_seeds; \
 	done
 
-soak: build ## SEEDS random programs of each property (default 100000), FRAMES frames of strangers (default 10000000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
+soak: everything ## SEEDS random programs of each property (default 100000), FRAMES frames of strangers (default 10000000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
 	@scripts/deps.sh test
 	@$(call property_tests,$(SEEDS))
 	@tests/e2e/run.py --build build/release --only flood/ --frames $(FRAMES)
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
 
-bench: build ## measure, beside what the kernel's own sockets do in the same run
+bench: everything ## measure, beside what the kernel's own sockets do in the same run
 	@scripts/deps.sh bench
 	@bench/run.py build
 
