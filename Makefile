@@ -11,7 +11,7 @@ FRAMES ?= 10000000
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-kernel everything mutants fuzz soak bench format lint install clean help
+.PHONY: build run test test-all test-kernel test-systems everything mutants fuzz soak bench format lint install clean help
 
 # WERROR=ON: warnings are errors, as in the continuous integration. A newer compiler than ours warns
 # of more, so that a release is built without.
@@ -61,6 +61,10 @@ test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine; 
 	status=0; tests/interop/kernel_test.sh "$$prefix" $(if $(ONLY),"$(ONLY)") || status=$$?; \
 	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
 	exit $$status
+
+test-systems: ## on Debian 12, 13 and testing, with clang 16 and 19, on arm64; ONLY=REGEX chooses cases
+	@scripts/deps.sh systems || true
+	@tests/systems/run.sh $(if $(ONLY),"$(ONLY)")
 
 mutants: ## plants bugs in a copy of the source, one at a time: the tests must notice each
 	@scripts/deps.sh build
