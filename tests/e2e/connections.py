@@ -11,7 +11,7 @@ from network import ROCE_PORT
 from programs import CaseFailed, CaseSkipped, need_programs, tail
 
 # An ordinary TCP program speaks rsockets with this one, which calls librdmacm, which calls us.
-LIBRSPRELOAD = "/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"
+LIBRSPRELOAD = f"/usr/lib/{os.uname().machine}-linux-gnu/rsocket/librspreload.so"
 OVER_RSOCKETS = ("sh", "-c", 'LD_PRELOAD="$LD_PRELOAD:$0" exec "$@"', LIBRSPRELOAD)
 
 # What a client says when nobody listens (yet) on the port of its server.
