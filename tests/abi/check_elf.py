@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """The preload library as the dynamic linker sees it.
 
-  check_elf.py LIBRARY REAL MAP
+  check_elf.py LIBRARY PATH REAL MAP
 
-LIBRARY answers to libibverbs.so.1 and needs REAL by its absolute path; it has every version
-node of REAL and of MAP, and exports nothing but verbs. It takes over every public verb of REAL that
-a program could call with an object of ours. Whatever the programs and providers on this machine
-import from libibverbs is found, at its version, in LIBRARY or REAL.
+  check_elf.py LIBRARY PATH REAL MAP
+
+LIBRARY answers to libibverbs.so.1 and needs PATH, which is REAL on this machine; it has every
+version node of REAL and of MAP, and exports nothing but verbs. The library beside it answers to
+libibverbs.so and needs LIBRARY alone. LIBRARY takes over every public verb of REAL that a program
+could call with an object of ours. Whatever the programs and providers on this machine import from
+libibverbs is found, at its version, in LIBRARY or REAL.
 """
 
 import re
@@ -75,11 +78,15 @@ HOOKS = {"_exit", "_Exit",
          "ibv_query_gid_type"}  # at every private node
 
 
-def main(library, real, version_map):
+def main(library, path, real, version_map):
     check(dynamic(library, "SONAME") == ["libibverbs.so.1"], "the SONAME is not libibverbs.so.1")
     needed = dynamic(library, "NEEDED")
-    check(real in needed and real.startswith("/"), f"{real} is not needed by absolute path: {needed}")
+    check(path in needed and path.startswith("/"), f"{path} is not needed by absolute path: {needed}")
     check("libibverbs.so.1" not in needed, "it needs itself")
+    check("$ORIGIN/libibverbs.so" in needed, f"its second name is not needed: {needed}")
+    alias = str(Path(library).with_name("libibverbs.so"))
+    check(dynamic(alias, "SONAME") == ["libibverbs.so"], f"the SONAME of {alias}")
+    check(dynamic(alias, "NEEDED") == ["libibverbs.so.1"], f"{alias} needs {dynamic(alias, 'NEEDED')}")
     check(not dynamic(library, "RUNPATH") and not dynamic(library, "RPATH"), "it has a RUNPATH")
 
     wanted = set(re.findall(r"^(IBVERBS_\S+)", Path(version_map).read_text(), re.M)) | nodes(real)
@@ -107,7 +114,7 @@ def main(library, real, version_map):
     print(f"{len(ours)} symbols, {len(nodes(library))} nodes, {checked} clients")
 
 
-if len(sys.argv) != 4:
+if len(sys.argv) != 5:
     sys.exit(__doc__)
 main(*sys.argv[1:])
 for problem in problems:

@@ -1,5 +1,5 @@
 /* Programs that don't link libibverbs but open it by name, with and without a symbol version
- * (NCCL, fio): they must get our functions, and the system's for the rest. */
+ * (NCCL, brpc, fio): they must get our functions, and the system's for the rest. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -14,9 +14,7 @@
     }                                                                         \
   } while (0)
 
-int main(void) {
-  void* library = dlopen("libibverbs.so.1", RTLD_NOW | RTLD_LOCAL);
-  CHECK(library != NULL);
+static int finds_our_device(void* library) {
   void** (*list)(int*) = (void** (*)(int*))dlvsym(library, "ibv_get_device_list", "IBVERBS_1.1");
   const char* (*name)(void*) =
       (const char* (*)(void*))dlvsym(library, "ibv_get_device_name", "IBVERBS_1.1");
@@ -32,5 +30,22 @@ int main(void) {
   for (int i = 0; i < count; ++i) ours += strcmp(name(devices[i]), "vb_lo") == 0;
   CHECK(ours == 1);
   free(devices);
+  return 0;
+}
+
+int main(void) {
+  /* The second is a file of the system's where libibverbs-dev is installed. */
+  static const char* const names[] = {"libibverbs.so.1", "libibverbs.so"};
+  static const int flags[] = {RTLD_NOW | RTLD_LOCAL, RTLD_LAZY | RTLD_GLOBAL,
+                              RTLD_LAZY | RTLD_NOLOAD};
+  for (size_t n = 0; n < sizeof names / sizeof *names; ++n) {
+    for (size_t f = 0; f < sizeof flags / sizeof *flags; ++f) {
+      void* library = dlopen(names[n], flags[f]);
+      if (library == NULL || finds_our_device(library) != 0) {
+        return fprintf(stderr, "%s with flags %#x is not ours\n", names[n], flags[f]), 1;
+      }
+      CHECK(dlclose(library) == 0);
+    }
+  }
   return 0;
 }
