@@ -11,3 +11,30 @@ if(VERBENA_PORTABLE)
 else()
   add_library(verbena_portable INTERFACE)
 endif()
+
+# verbena_state_terms(PACKAGE…): the terms that parts of ours come under, as Debian's packages state
+# them.
+function(verbena_state_terms)
+  foreach(package IN LISTS ARGN)
+    if(EXISTS "/usr/share/doc/${package}/copyright")
+      install(FILES "/usr/share/doc/${package}/copyright"
+              DESTINATION "${CMAKE_INSTALL_DOCDIR}/copyright" RENAME "${package}")
+    endif()
+  endforeach()
+endfunction()
+
+# verbena_bring_along(FOLDER SONAME…): copies this system's libraries to lib/verbena/FOLDER.
+function(verbena_bring_along folder)
+  foreach(soname IN LISTS ARGN)
+    unset(file)
+    find_library(file NAMES "${soname}" REQUIRED NO_CACHE)
+    file(REAL_PATH "${file}" file)
+    configure_file("${file}" "${VERBENA_PRELOAD_DIRECTORY}/${folder}/${soname}" COPYONLY)
+    install(PROGRAMS "${file}" DESTINATION "lib/verbena/${folder}" RENAME "${soname}")
+  endforeach()
+endfunction()
+
+if(VERBENA_PORTABLE)
+  verbena_state_terms(libibverbs1 librdmacm1 libnl-3-200 libnl-route-3-200 libisal2 libfmt-dev
+                      libcli11-dev nlohmann-json3-dev libssl-dev libgcc-s1)
+endif()

@@ -11,7 +11,8 @@
 
 int epoll_pwait2(int epoll, struct epoll_event* events, int max, const struct timespec* timeout,
                  const sigset_t* signals) {
-  return (int)syscall(SYS_epoll_pwait2, epoll, events, max, timeout, signals, _NSIG / 8);
+  return (int)syscall(SYS_epoll_pwait2, epoll, events, max, timeout, signals,
+                      sizeof(uint64_t)); /* of the kernel's sigset_t */
 }
 
 struct search {

@@ -11,6 +11,7 @@
 #include "settings/fault_spec.h"
 #include "settings/settings.h"
 #include "tools/verbena/commands.h"
+#include "tools/verbena/description.h"
 
 namespace verbena::tool {
 namespace {
@@ -34,6 +35,24 @@ constexpr auto kRunExamples = R"(Examples:
 
 Exit status: the program's own; 2 bad option or VERBENA_* variable; 126 the program can't run
 on our device (the reason is printed); 127 no such program.)";
+
+constexpr auto kEnvExamples = R"text(Examples:
+  eval "$(verbena env)"; ibv_devices
+  eval "$(verbena env --only --faults seed=7,drop=1%)"
+  verbena env --format github --pcap captures/all.pcapng >> "$GITHUB_ENV"
+  verbena env --format docker > verbena.env; docker run --env-file verbena.env …
+  verbena env --format systemd                    lines for [Service] of a unit file
+
+For docker and systemd the files of --pcap and the like are named as the program will see them.
+A container needs Verbena at the same path. Setuid and static programs stay without our devices.
+
+Exit status: 0; 2 bad option or VERBENA_* variable.)text";
+
+constexpr auto kCompletionExamples = R"text(Examples:
+  source <(verbena completion bash)
+  verbena completion fish > ~/.config/fish/completions/verbena.fish
+
+An installed Verbena has these scripts where the shells look for them.)text";
 
 constexpr auto kDevicesExamples = R"(Examples:
   verbena devices
@@ -63,6 +82,13 @@ constexpr auto kNetnsExamples = R"(Examples:
 Exit status: the command's own; 1 when the namespaces can't be made, and why is printed.)";
 
 constexpr std::array kLogLevels{"off", "error", "warn", "info", "debug"};
+constexpr std::array kShells{"bash", "zsh", "fish"};
+constexpr std::array kEnvFormats{"sh", "docker", "github", "systemd"};
+
+int print(const std::string& text) {
+  fmt::print("{}", text);
+  return text.empty() ? kExitUsage : 0;
+}
 
 /// Empty: fine.
 std::string check_faults(const std::string& spec) {
@@ -81,6 +107,42 @@ std::string check_wire(const std::string& name) {
   const auto wire = std::ranges::find(settings::variables(), "--wire", &settings::Variable::option);
   const auto set = wire->set(nobodys, name);
   return set ? "" : set.error().message;
+}
+
+/// As `verbena run` and `verbena env` have them.
+void add_variable_options(CLI::App* command, VariableOptions& options) {
+  command->add_flag("--only", options.only, "Hide the devices of real hardware (VERBENA_ONLY=1)");
+  command->add_option("--log", options.log, "What is logged to stderr (VERBENA_LOG)")
+      ->check(CLI::IsMember(kLogLevels));
+  command
+      ->add_option("--faults", options.faults,
+                   "What the network does to the frames that PROGRAM sends (VERBENA_FAULTS), "
+                   "for both directions give it to both ends:\n" +
+                       std::string{settings::kFaultForm})
+      ->type_name("SPEC")
+      ->check(CLI::Validator{check_faults, ""});
+  command
+      ->add_option("--pcap", options.pcap,
+                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); a "
+                   "second process' file has its process id in the name")
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
+  command
+      ->add_option("--trace", options.trace,
+                   "Write posts, frames, retransmissions, completions and changes of state to "
+                   "FILE, as JSON lines (VERBENA_TRACE)")
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
+  command
+      ->add_flag("--stats", options.stats,
+                 "Print the counters of ports and queue pairs when PROGRAM exits, or write them "
+                 "to FILE as JSON (VERBENA_STATS)")
+      ->option_text("[=FILE]");
+  command
+      ->add_option("--wire", options.wire,
+                   "How frames move (VERBENA_WIRE). There is: udp, RoCEv2 over UDP sockets")
+      ->type_name("NAME")
+      ->check(CLI::Validator{check_wire, ""});
 }
 
 /// Takes side and command off the end of `verbena netns [--mtu N] [SIDE] [--] COMMAND…`, so that
@@ -111,43 +173,20 @@ int main_of_verbena(int argc, char** argv) {
   RunOptions run_options;
   CLI::App* const run_command =
       app.add_subcommand("run", "Run a program with Verbena's devices: verbena run -- PROGRAM …");
-  run_command->add_flag("--only", run_options.only,
-                        "Hide the devices of real hardware (VERBENA_ONLY=1)");
-  run_command->add_option("--log", run_options.log, "What is logged to stderr (VERBENA_LOG)")
-      ->check(CLI::IsMember(kLogLevels));
-  run_command
-      ->add_option("--faults", run_options.faults,
-                   "What the network does to the frames that PROGRAM sends (VERBENA_FAULTS), "
-                   "for both directions give it to both ends:\n" +
-                       std::string{settings::kFaultForm})
-      ->type_name("SPEC")
-      ->check(CLI::Validator{check_faults, ""});
-  run_command
-      ->add_option("--pcap", run_options.pcap,
-                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); a "
-                   "second process' file has its process id in the name")
-      ->type_name("FILE")
-      ->check(CLI::Validator{check_file, ""});
-  run_command
-      ->add_option("--trace", run_options.trace,
-                   "Write posts, frames, retransmissions, completions and changes of state to "
-                   "FILE, as JSON lines (VERBENA_TRACE)")
-      ->type_name("FILE")
-      ->check(CLI::Validator{check_file, ""});
-  run_command
-      ->add_flag("--stats", run_options.stats,
-                 "Print the counters of ports and queue pairs when PROGRAM exits, or write them "
-                 "to FILE as JSON (VERBENA_STATS)")
-      ->option_text("[=FILE]");
-  run_command
-      ->add_option("--wire", run_options.wire,
-                   "How frames move (VERBENA_WIRE). There is: udp, RoCEv2 over UDP sockets")
-      ->type_name("NAME")
-      ->check(CLI::Validator{check_wire, ""});
+  add_variable_options(run_command, run_options.variables);
   run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
       ->required()
       ->type_name("[ARGUMENT…]");
   run_command->footer(kRunExamples);
+
+  EnvOptions env_options;
+  CLI::App* const env_command = app.add_subcommand(
+      "env", "Print the variables that verbena run sets, for a shell, a service or a container");
+  add_variable_options(env_command, env_options.variables);
+  env_command->add_option("--format", env_options.format, "Who reads them")
+      ->check(CLI::IsMember(kEnvFormats))
+      ->capture_default_str();
+  env_command->footer(kEnvExamples);
 
   DevicesOptions devices_options;
   CLI::App* const devices_command =
@@ -169,6 +208,7 @@ int main_of_verbena(int argc, char** argv) {
       "lab", "Learn by running: verbena lab list, verbena lab NAME, verbena lab all");
   lab_command->prefix_command();
   lab_command->set_help_flag();
+  lab_command->footer(std::string{lab_usage()});
 
   NetnsOptions netns_options;
   CLI::App* const netns_command = app.add_subcommand(
@@ -178,6 +218,19 @@ int main_of_verbena(int argc, char** argv) {
       ->check(CLI::Range(1280, 9000))
       ->capture_default_str();
   netns_command->footer(kNetnsExamples);
+
+  std::string shell;
+  CLI::App* const completion_command =
+      app.add_subcommand("completion", "Print a script that lets a shell complete our words");
+  completion_command->add_option("SHELL", shell, "The shell")
+      ->required()
+      ->check(CLI::IsMember(kShells));
+  completion_command->footer(kCompletionExamples);
+
+  std::string page;
+  CLI::App* const manual_command =
+      app.add_subcommand("manual", "Print the manual page of a command, for man -l")->group("");
+  manual_command->add_option("COMMAND", page, "Without it, the page of verbena");
 
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   if (argc > 1 && *argv[1] != '-' &&
@@ -199,6 +252,9 @@ int main_of_verbena(int argc, char** argv) {
   if (netns_command->parsed()) return netns(netns_options);
   if (lab_command->parsed()) return lab(lab_command->remaining());
   if (stat_command->parsed()) return stat(stat_options, argv);
+  if (env_command->parsed()) return env(env_options);
+  if (completion_command->parsed()) return print(completion(describe(app), shell));
+  if (manual_command->parsed()) return print(manual_page(describe(app), page));
   return run_command->parsed() ? run(run_options) : devices(devices_options, argv);
 }
 

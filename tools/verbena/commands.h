@@ -3,6 +3,7 @@
 // The subcommands of `verbena`. Each returns the exit status.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verbena::tool {
@@ -13,7 +14,8 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitRefused = 126;   // found, but it can't be run on our device
 inline constexpr int kExitNotFound = 127;  // no such program
 
-struct RunOptions {
+/// The options of `run` and `env` that are VERBENA_* variables, too.
+struct VariableOptions {
   bool only = false;
   // Empty: not given.
   std::string log;
@@ -22,10 +24,21 @@ struct RunOptions {
   std::string trace;
   std::string stats;  // "true": without a file
   std::string wire;
+};
+
+struct RunOptions {
+  VariableOptions variables;
   std::vector<std::string> command;
 };
 /// Returns only when the program could not be started.
 int run(const RunOptions& options);
+
+struct EnvOptions {
+  VariableOptions variables;
+  std::string format = "sh";
+};
+/// Prints what run() would set.
+int env(const EnvOptions& options);
 
 struct DevicesOptions {
   bool json = false;
@@ -42,6 +55,8 @@ int stat(const StatOptions& options, char** argv);
 
 /// `words`: what follows `verbena lab`. Returns without running a lab only when it can't.
 int lab(const std::vector<std::string>& words);
+/// How it is called.
+std::string_view lab_usage();
 
 struct NetnsOptions {
   unsigned mtu = 1500;

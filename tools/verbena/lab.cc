@@ -184,6 +184,8 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
 
 }  // namespace
 
+std::string_view lab_usage() { return kUsage; }
+
 int lab(const std::vector<std::string>& words) {
   const bool of_one_lab = !words.empty() && !words[0].starts_with("-") && words[0] != "all";
   if (words.empty() || (!of_one_lab && asks_for_help(words))) {
@@ -192,7 +194,7 @@ int lab(const std::vector<std::string>& words) {
   }
   const PreloadLibrary library = find_preload_library();
   if (!library.problem.empty()) return fail(kExitFailure, library.problem);
-  const fs::path folder = fs::path{library.path}.parent_path() / "labs";
+  const fs::path folder = fs::path{library.folder} / "labs";
   std::ifstream file{folder / "list.txt"};
   if (!file) {
     return fail(kExitFailure, fmt::format("{}: {}; build or install Verbena again",

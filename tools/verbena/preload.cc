@@ -1,5 +1,6 @@
 #include "tools/verbena/preload.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,14 +20,24 @@ std::string_view variable(const char* name) {
   return value != nullptr ? value : "";
 }
 
+/// In a namespace of its own, so that libraries of this process neither help nor stand in the way.
+bool system_has_rdma_core() {
+  void* const library = dlmopen(LM_ID_NEWLM, "/usr/$LIB/librdmacm.so.1", RTLD_LAZY);
+  if (library == nullptr) return false;
+  dlclose(library);
+  return true;
+}
+
 }  // namespace
 
 PreloadLibrary find_preload_library() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (error) return {"", fmt::format("/proc/self/exe: {}", error.message())};
-  PreloadLibrary library;
-  library.path = self.parent_path().parent_path() / "lib" / "verbena" / "libibverbs.so.1";
+  if (error) return {"", "", fmt::format("/proc/self/exe: {}", error.message())};
+  const auto folder = self.parent_path().parent_path() / "lib" / "verbena";
+  PreloadLibrary library{folder, folder / "libibverbs.so.1", ""};
+  const auto bare = folder / "bare" / "libibverbs.so.1";
+  if (exists(bare, error) && !system_has_rdma_core()) library.path = bare;
   if (access(library.path.c_str(), R_OK) != 0) {
     library.problem = fmt::format("the preload library {}: {}; build or install Verbena again",
                                   library.path, std::strerror(errno));

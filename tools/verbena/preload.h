@@ -9,8 +9,10 @@
 namespace verbena::tool {
 
 /// The preload library beside this executable: ../lib/verbena/libibverbs.so.1, in an install
-/// prefix as in a build tree.
+/// prefix as in a build tree. The portable archive has a second one, which brings rdma-core along,
+/// for machines without it.
 struct PreloadLibrary {
+  std::string folder;  // lib/verbena
   std::string path;
   std::string problem;  // empty: usable
 };
