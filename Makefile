@@ -2,6 +2,7 @@
 
 PREFIX ?= /usr/local
 DESTDIR ?=
+STRIP ?= --strip
 JOBS ?= $(shell nproc)
 SOAK_SECONDS ?= 3600
 FUZZ_SECONDS ?= 600
@@ -11,7 +12,7 @@ FRAMES ?= 10000000
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-kernel test-systems everything mutants fuzz soak bench format lint install clean help
+.PHONY: build run test test-all test-kernel test-systems everything mutants fuzz soak bench format lint install archive deb clean help
 
 # WERROR=ON: warnings are errors, as in the continuous integration. A newer compiler than ours warns
 # of more, so that a release is built without.
@@ -99,8 +100,17 @@ lint: ## clang-format (check only), clang-tidy, shell and python syntax
 	@cmake --preset dev >/dev/null # the compile commands of today's files
 	@scripts/lint.sh check build/dev $(JOBS)
 
-install: build ## install below PREFIX (default /usr/local)
-	@cmake --install build/release --prefix "$(DESTDIR)$(PREFIX)"
+install: build ## install below PREFIX (default /usr/local); STRIP= keeps the debug information
+	@cmake --install build/release $(STRIP) --prefix "$(DESTDIR)$(PREFIX)"
+
+archive: ## build/packages/verbena-VERSION-linux-ARCH.tar.gz: starts on other systems than this one
+	@scripts/deps.sh build
+	@$(call build_preset,portable)
+	@scripts/archive.sh build/portable build/packages
+
+deb: build ## Debian packages of verbena and librdma++-dev, in build/packages
+	@scripts/deps.sh package
+	@scripts/deb.sh build/release build/packages
 
 clean: ## remove build/
 	@rm -rf build

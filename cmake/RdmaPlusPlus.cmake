@@ -11,7 +11,7 @@ target_include_directories(rdma++ INTERFACE "$<BUILD_INTERFACE:${CMAKE_SOURCE_DI
 target_compile_features(rdma++ INTERFACE cxx_std_20)
 target_link_libraries(rdma++ INTERFACE PkgConfig::RDMAPP_VERBS Threads::Threads)
 
-set(folder "${CMAKE_INSTALL_LIBDIR}/cmake/rdma++")
+set(folder "${CMAKE_INSTALL_DATADIR}/cmake/rdma++") # the same for every architecture
 install(DIRECTORY include/rdma++ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING
         PATTERN "*.h")
 install(TARGETS rdma++ EXPORT rdma++)
@@ -24,7 +24,7 @@ install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rdma++-config.cmake"
               "${CMAKE_CURRENT_BINARY_DIR}/rdma++-config-version.cmake" DESTINATION "${folder}")
 
 # The file names its prefix relative to itself, so that an installed tree can be moved.
-file(RELATIVE_PATH RDMAPP_PREFIX_FROM_PC "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+file(RELATIVE_PATH RDMAPP_PREFIX_FROM_PC "/${CMAKE_INSTALL_DATADIR}/pkgconfig" "/")
 configure_file(cmake/rdma++.pc.in rdma++.pc @ONLY)
 install(FILES "${CMAKE_CURRENT_BINARY_DIR}/rdma++.pc"
-        DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+        DESTINATION "${CMAKE_INSTALL_DATADIR}/pkgconfig")

@@ -2,6 +2,7 @@
 # Installs the Debian packages that a target misses; does nothing when all are there.
 #
 #   scripts/deps.sh GROUP…          groups: build lint test clients cost fuzz bench kernel systems
+#                                    package
 #   scripts/deps.sh --list GROUP…   only prints what is missing
 set -euo pipefail
 
@@ -22,8 +23,9 @@ packages_of() {
     kernel) echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd iproute2 \
       util-linux ibverbs-utils perftest rdmacm-utils nftables ;;
     systems) echo debootstrap git iproute2 util-linux ;;
+    package) echo debhelper lintian ;;
     *)
-      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench, kernel or systems" >&2
+      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench, kernel, systems or package" >&2
       exit 2
       ;;
   esac
@@ -63,7 +65,7 @@ mask_services() {
 
 list_only=false
 [[ ${1-} == --list ]] && list_only=true && shift
-(($#)) || { sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2; }
+(($#)) || { sed -n '2,6s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 
 if ! command -v dpkg-query >/dev/null; then
   echo "deps.sh: this is no Debian; the packages for $* are not checked" >&2

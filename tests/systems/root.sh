@@ -4,6 +4,7 @@
 #   in_root FOLDER CMD…          runs a command in it, with a network of its own (lo alone)
 #   in_root_online FOLDER CMD…   the same with the machine's network, to install packages
 #   copy_tree FOLDER             puts the project's files, and nothing else, at /verbena in it
+#   newest_archive               what `make archive` made last; empty: nothing
 #   say_skipped TEXT             "SKIPPED TEXT", for who reads the output
 
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -87,4 +88,9 @@ list_existing() {
   while IFS= read -r -d '' file; do
     if [[ -e $file || -L $file ]]; then printf '%s\0' "$file"; fi
   done
+}
+
+newest_archive() {
+  find "$project/build/packages" -name 'verbena-*-linux-*.tar.gz' -printf '%T@ %p\n' 2>/dev/null |
+    sort -n | tail -n 1 | cut -d ' ' -f 2-
 }

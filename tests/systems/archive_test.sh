@@ -1,0 +1,31 @@
+#!/bin/bash
+# The portable archive in a root: archive_test.sh ROOT [ARCHIVE]. First as the root is, then with the
+# stock RDMA programs. Without ARCHIVE: the newest of `make archive`.
+# Exit status: 0 well, 1 not, 77 skipped.
+set -euo pipefail
+. "$(dirname "$0")/root.sh"
+root=$1
+archive=${2:-$(newest_archive)}
+if [[ -z $archive ]]; then
+  say_skipped "there is no archive; run make archive"
+  exit 77
+fi
+
+mkdir -p "$root/archive"
+trap 'rm -rf "$root/archive"' EXIT
+cp "$archive" "$root/archive/archive.tar.gz"
+cp "$project/tests/systems/archive_inside.sh" "$root/archive"
+chmod -R a+rX "$root/archive"
+
+in_root "$root" /archive/archive_inside.sh /archive/archive.tar.gz
+if in_root_online "$root" bash -euc '
+  export DEBIAN_FRONTEND=noninteractive
+  dpkg-query -W ibverbs-utils perftest rdmacm-utils >/dev/null 2>&1 || {
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends ibverbs-utils perftest rdmacm-utils
+  }' >"$root.packages.log" 2>&1; then
+  in_root "$root" /archive/archive_inside.sh /archive/archive.tar.gz
+else
+  tail -n 3 "$root.packages.log"
+  say_skipped "the stock programs can't be installed in $root"
+fi
