@@ -3,8 +3,6 @@
 
   check_elf.py LIBRARY PATH REAL MAP
 
-  check_elf.py LIBRARY PATH REAL MAP
-
 LIBRARY answers to libibverbs.so.1 and needs PATH, which is REAL on this machine; it has every
 version node of REAL and of MAP, and exports nothing but verbs. The library beside it answers to
 libibverbs.so and needs LIBRARY alone. LIBRARY takes over every public verb of REAL that a program
