@@ -61,8 +61,9 @@ class ForGithub(Case):
         need_programs("ibv_devices")
         with host.scratch() as folder:
             file = os.path.join(folder, "all.pcapng")
+            relative = os.path.relpath(file, "/")  # programs are started there
             variables = assignments(
-                printed(host, network.server, "--format", "github", "--pcap", os.path.relpath(file)))
+                printed(host, network.server, "--format", "github", "--pcap", relative))
             expect(variables["VERBENA_PCAP"] == file, f"{variables}")
             return devices_with(host, network.server, variables)
 
