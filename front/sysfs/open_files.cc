@@ -13,6 +13,7 @@
 #include "front/preload/known_descriptors.h"
 #include "front/verbs/guarded.h"
 #include "host/kernel_view.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::front::sysfs {
 
@@ -48,13 +49,13 @@ int open_file(const Node& node, int flags) {
     return -1;
   }
   // A descriptor that every read() of is refused with EINVAL.
-  if (!node.readable) return epoll_create1((flags & O_CLOEXEC) != 0 ? EPOLL_CLOEXEC : 0);
+  if (!node.readable) return kernel::epoll_create1((flags & O_CLOEXEC) != 0 ? EPOLL_CLOEXEC : 0);
   const int fd = memfd_create(node.path.c_str(), (flags & O_CLOEXEC) != 0 ? MFD_CLOEXEC : 0);
   if (fd < 0) return fd;
   struct stat s {};
   if (!fill(fd, node.text) || fstat(fd, &s) != 0) {
     const int error = errno;
-    ::close(fd);
+    kernel::close(fd);
     errno = error;
     return -1;
   }

@@ -30,6 +30,7 @@
 #include "front/verbs/srq.h"
 #include "front/verbs/wq.h"
 #include "front/verbs/xrcd.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::front {
 
@@ -73,7 +74,7 @@ Result<std::pair<int, ContextFile>> new_file() {
   struct stat s {};
   if (fd < 0 || fstat(fd, &s) != 0) {
     const int code = errno;
-    if (fd >= 0) close(fd);
+    if (fd >= 0) kernel::close(fd);
     return Error{code, fmt::format("memfd_create: {}", std::strerror(code))};
   }
   return std::pair{fd, ContextFile{s.st_dev, s.st_ino}};
@@ -88,7 +89,7 @@ std::vector<Context*>& open_contexts() {
 
 Result<ibv_context*> open_context(ibv_device* device, host::Device info, int fd, ContextFile file) {
   const auto failed = [&](const Error& e) {
-    close(fd);
+    kernel::close(fd);
     return e;
   };
   const Result<host::Nic*> nic = start_nic();
@@ -119,7 +120,7 @@ Context::Context(host::Nic& on, ibv_device* of, host::Device info,
 
 Context::~Context() {
   if (is_live(nic)) nic->unwatch_port(*events);
-  close(context.cmd_fd);
+  kernel::close(context.cmd_fd);
   pthread_mutex_destroy(&context.mutex);
 }
 

@@ -14,7 +14,7 @@
 
 #include "host/log.h"
 #include "host/program_memory.h"
-#include "host/unseen_calls.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::host {
 
@@ -49,7 +49,7 @@ Result<std::unique_ptr<FrameMemory>> FrameMemory::create(std::size_t bytes) {
   }
   if (at == MAP_FAILED) {
     const int why = errno;
-    close(fd);
+    kernel::close(fd);
     return Error{why, fmt::format("{} bytes of memory for frames: {}", bytes, std::strerror(why))};
   }
   // A forked child must not see (and with it keep, or write into) what we send.
@@ -59,11 +59,11 @@ Result<std::unique_ptr<FrameMemory>> FrameMemory::create(std::size_t bytes) {
 
 FrameMemory::~FrameMemory() {
   munmap(bytes_.data(), bytes_.size() + kScratch);
-  if (fd_ >= 0) close(fd_);
+  if (fd_ >= 0) kernel::close(fd_);
 }
 
 void FrameMemory::abandon() {
-  close(fd_);
+  kernel::close(fd_);
   fd_ = -1;
 }
 
@@ -82,7 +82,7 @@ bool FrameMemory::gather(std::span<const engine::Segment> from, std::span<std::u
       at += static_cast<off_t>(s.length);
       continue;
     }
-    const auto n = unseen::pwrite(fd_, reinterpret_cast<const void*>(s.address), s.length, at);
+    const auto n = kernel::pwrite(fd_, reinterpret_cast<const void*>(s.address), s.length, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
   }
@@ -101,7 +101,7 @@ bool FrameMemory::scatter(std::span<const std::uint8_t> from,
   auto at = static_cast<off_t>(from.data() - bytes_.data());
   for (const engine::Segment& s : into) {
     if (s.address != engine::Segment::kNull) {
-      const auto n = unseen::pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
+      const auto n = kernel::pread(fd_, reinterpret_cast<void*>(s.address), s.length, at);
       if (n != static_cast<ssize_t>(s.length)) return false;
     }
     at += static_cast<off_t>(s.length);
@@ -123,7 +123,7 @@ bool FrameMemory::gather_parts(std::uint64_t address, const engine::FrameParts& 
     pieces[2 * i] = {reinterpret_cast<void*>(address + i * size), size};
     pieces[2 * i + 1] = {const_cast<std::uint8_t*>(kZeros.data()), gap};
   }
-  const auto n = unseen::pwritev(fd_, pieces.data(), static_cast<int>(2 * into.count - 1),
+  const auto n = kernel::pwritev(fd_, pieces.data(), static_cast<int>(2 * into.count - 1),
                                  static_cast<off_t>(into.first.data() - bytes_.data()));
   return n == static_cast<ssize_t>(bytes);
 }
@@ -149,7 +149,7 @@ bool FrameMemory::scatter_all(std::span<const engine::Placement> list) {
       pieces[count++] = {reinterpret_cast<void*>(p.address), p.from.size()};
       bytes += gap + p.from.size();
     }
-    const auto n = unseen::preadv(fd_, pieces.data(), static_cast<int>(count),
+    const auto n = kernel::preadv(fd_, pieces.data(), static_cast<int>(count),
                                   static_cast<off_t>(first.data() - bytes_.data()));
     if (n != static_cast<ssize_t>(bytes)) return false;
     list = list.subspan(taken);

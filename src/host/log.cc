@@ -5,6 +5,7 @@
 #include <string>
 
 #include "host/config.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::host {
 
@@ -15,7 +16,7 @@ void log_line(LogLevel level, std::string_view text) {
   const std::string line =
       fmt::format("verbena: {}: {}\n", kNames[static_cast<std::size_t>(level)], text);
   // One write: lines of several processes stay whole. Nobody to tell if it fails.
-  [[maybe_unused]] const auto n = ::write(STDERR_FILENO, line.data(), line.size());
+  [[maybe_unused]] const auto n = kernel::write(STDERR_FILENO, line.data(), line.size());
 }
 
 }  // namespace verbena::host

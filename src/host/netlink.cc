@@ -12,7 +12,8 @@
 #include <span>
 
 #include "host/log.h"
-#include "wire/kernel_socket.h"
+#include "system/kernel_calls.h"
+#include "wire/fd.h"
 
 namespace verbena::host {
 
@@ -31,7 +32,7 @@ Error failed(const char* call) {
 
 Result<wire::Fd> open_socket(int flags) {
   wire::Fd fd =
-      wire::open_kernel_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE);
+      wire::Fd{kernel::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE)};
   if (!fd) return failed("socket");
   return fd;
 }
@@ -42,8 +43,8 @@ std::optional<std::span<const std::uint8_t>> receive(int fd, Buffer& buffer) {
   for (;;) {
     sockaddr_nl from{};
     socklen_t size = sizeof from;
-    const ssize_t n =
-        recvfrom(fd, buffer.data(), buffer.size(), 0, reinterpret_cast<sockaddr*>(&from), &size);
+    const ssize_t n = kernel::recvfrom(fd, buffer.data(), buffer.size(), 0,
+                                       reinterpret_cast<sockaddr*>(&from), &size);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return std::nullopt;
     if (from.nl_pid != 0) continue;
@@ -84,7 +85,7 @@ Result<bool> dump(int fd, std::uint16_t type, Links& into) {
   request.header.nlmsg_type = type;
   request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
   request.family.rtgen_family = AF_UNSPEC;
-  if (send(fd, &request, request.header.nlmsg_len, 0) < 0) return failed("send");
+  if (kernel::send(fd, &request, request.header.nlmsg_len, 0) < 0) return failed("send");
 
   const auto buffer = std::make_unique<Buffer>();
   Progress progress;
@@ -125,7 +126,7 @@ Result<LinkNews> LinkNews::subscribe() {
   sockaddr_nl groups{};
   groups.nl_family = AF_NETLINK;
   groups.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
-  if (bind(fd->get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
+  if (kernel::bind(fd->get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
     // Some sandboxes tell nobody. The devices are then those of now.
     log(LogLevel::warn, "changes of network interfaces won't be seen: rtnetlink: {}",
         std::strerror(errno));

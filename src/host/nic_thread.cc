@@ -15,6 +15,7 @@
 
 #include "host/clock.h"
 #include "host/log.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::host {
 
@@ -27,7 +28,7 @@ bool watch(int epoll, int fd, Watched what) {
   epoll_event e{};
   e.events = EPOLLIN;
   e.data.u32 = what;
-  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0;
+  return kernel::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0;
 }
 
 timespec until_from_now(Instant until) {
@@ -40,8 +41,8 @@ timespec until_from_now(Instant until) {
 
 Status NicThread::start(int data_fd, std::span<const int> control_fds) {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  aside_epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  full_epoll_ = epoll_create1(EPOLL_CLOEXEC);
+  aside_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
+  full_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
   const bool ready = wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
                      watch(aside_epoll_, wake_fd_, kWake) && watch(full_epoll_, wake_fd_, kWake) &&
                      watch(full_epoll_, data_fd, kData) &&
@@ -92,13 +93,13 @@ void NicThread::wake_by(Instant deadline) {
 NicThread::Woken NicThread::wait(int epoll, Instant until) {
   std::array<epoll_event, 4> events{};
   const timespec left = until_from_now(until);
-  int n =
-      epoll_pwait2(epoll, events.data(), events.size(), until == kNever ? nullptr : &left, nullptr);
+  int n = kernel::epoll_pwait2(epoll, events.data(), events.size(),
+                               until == kNever ? nullptr : &left, nullptr);
   if (n < 0 && (errno == ENOSYS || errno == EPERM)) {  // before Linux 5.11; some sandboxes
     const bool at_once = left.tv_sec == 0 && left.tv_nsec == 0;
     const auto ms = at_once ? 0 : left.tv_sec * 1000 + left.tv_nsec / 1'000'000 + 1;
-    n = epoll_wait(epoll, events.data(), events.size(),
-                   until == kNever ? -1 : static_cast<int>(std::min<long>(ms, INT_MAX)));
+    n = kernel::epoll_wait(epoll, events.data(), events.size(),
+                           until == kNever ? -1 : static_cast<int>(std::min<long>(ms, INT_MAX)));
   }
   if (n < 0 && errno != EINTR)
     log(LogLevel::error, "epoll_pwait2 in the NIC thread: errno {}", errno);
@@ -195,7 +196,7 @@ void NicThread::run() {
 void NicThread::abandon() {
   spare_core_.abandon();
   for (int* fd : {&wake_fd_, &aside_epoll_, &full_epoll_}) {
-    if (*fd >= 0) close(*fd);
+    if (*fd >= 0) kernel::close(*fd);
     *fd = -1;
   }
 }

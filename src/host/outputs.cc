@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "host/log.h"
+#include "system/kernel_calls.h"
 #include "wire/capture.h"
 
 namespace verbena::host {
@@ -28,7 +29,7 @@ void print(std::string_view text) {
   // What the program has written comes first, where both go to one place.
   std::fflush(stdout);
   // One write: tables of several processes stay whole. Nobody to tell if it fails.
-  [[maybe_unused]] const auto n = ::write(STDERR_FILENO, text.data(), text.size());
+  [[maybe_unused]] const auto n = kernel::write(STDERR_FILENO, text.data(), text.size());
 }
 
 }  // namespace

@@ -7,6 +7,8 @@
 #include <array>
 #include <charconv>
 
+#include "system/kernel_calls.h"
+
 namespace verbena::host {
 
 namespace {
@@ -34,7 +36,7 @@ bool SpareCore::exists(Instant now, std::size_t more) {
 
 std::optional<std::size_t> SpareCore::ask() const {
   std::array<char, 128> text;
-  const ssize_t size = ::pread(load_.get(), text.data(), text.size(), 0);
+  const ssize_t size = kernel::pread(load_.get(), text.data(), text.size(), 0);
   if (size <= 0) return std::nullopt;
   return runnable({text.data(), static_cast<std::size_t>(size)});
 }

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "system/kernel_calls.h"
+
 namespace verbena::wire {
 
 /// Owns a file descriptor.
@@ -21,7 +23,7 @@ class Fd {
   [[nodiscard]] int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
   void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ >= 0) kernel::close(std::exchange(fd_, -1));
   }
 
  private:

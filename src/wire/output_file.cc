@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <optional>
 
+#include "system/kernel_calls.h"
 #include "wire/system.h"
 
 namespace verbena::wire {
@@ -67,7 +68,7 @@ Result<OutputFile> OutputFile::open(const std::string& path) {
 Status OutputFile::append(std::string_view records) {
   std::size_t done = 0;
   while (fd_ && done < records.size()) {
-    const auto n = ::write(fd_.get(), records.data() + done, records.size() - done);
+    const auto n = kernel::write(fd_.get(), records.data() + done, records.size() - done);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       const int why = errno;

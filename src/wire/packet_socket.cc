@@ -13,7 +13,8 @@
 #include <string>
 
 #include "base/bytes.h"
-#include "wire/kernel_socket.h"
+#include "system/kernel_calls.h"
+#include "wire/fd.h"
 #include "wire/system.h"
 
 namespace verbena::wire {
@@ -42,12 +43,12 @@ sockaddr_ll link_address(unsigned interface, std::uint16_t protocol) {
 
 /// Takes nothing before it is bound to a protocol.
 Fd open_socket() {
-  return open_kernel_socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return Fd{kernel::socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
 }
 
 bool bind_to(const Fd& fd, unsigned interface, std::uint16_t protocol) {
   const sockaddr_ll a = link_address(interface, protocol);
-  return ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) == 0;
+  return kernel::bind(fd.get(), reinterpret_cast<const sockaddr*>(&a), sizeof a) == 0;
 }
 
 /// What the kernel says of the interface that a socket is bound to. EOPNOTSUPP: its frames have no
@@ -55,7 +56,7 @@ bool bind_to(const Fd& fd, unsigned interface, std::uint16_t protocol) {
 Result<sockaddr_ll> own_address(const Fd& fd, unsigned interface) {
   sockaddr_ll self{};
   socklen_t length = sizeof self;
-  if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&self), &length) != 0) {
+  if (kernel::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&self), &length) != 0) {
     return failed("getsockname", interface);
   }
   if (self.sll_hatype == ARPHRD_ETHER || self.sll_hatype == ARPHRD_LOOPBACK) return self;
@@ -66,7 +67,7 @@ Result<sockaddr_ll> own_address(const Fd& fd, unsigned interface) {
 
 template <typename T>
 bool set_option(const Fd& fd, int level, int option, const T& value) {
-  return ::setsockopt(fd.get(), level, option, &value, sizeof value) == 0;
+  return kernel::setsockopt(fd.get(), level, option, &value, sizeof value) == 0;
 }
 
 /// As far as the machine lets an ordinary user go, without a word where it doesn't.
@@ -100,7 +101,9 @@ Result<PacketSender> PacketSender::open(unsigned interface) {
 }
 
 int PacketSender::send(std::span<const std::uint8_t> frame) {
-  return ::send(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+  return kernel::send(fd_.get(), frame.data(), frame.size(), MSG_DONTWAIT | MSG_NOSIGNAL) < 0
+             ? errno
+             : 0;
 }
 
 Result<PacketReceiver> PacketReceiver::open(unsigned interface) {
@@ -171,7 +174,7 @@ std::optional<PacketReceiver::Frame> PacketReceiver::receive(std::span<std::uint
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    const ssize_t n = kernel::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     // ENETDOWN is told once; frames come again when the interface is back.
     if (n < 0 && (errno == EINTR || errno == ENETDOWN)) continue;
     if (n < 0) return std::nullopt;

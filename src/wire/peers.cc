@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/numbers.h"
+#include "system/kernel_calls.h"
 #include "wire/registry_name.h"
 
 namespace verbena::wire {
@@ -34,13 +35,13 @@ Peers::Peers(std::uint32_t own_slot, Fd listener, int table_fd, std::span<std::u
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = listener_.get();
-  ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, listener_.get(), &event);
+  kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, listener_.get(), &event);
 }
 
 void Peers::adopt(Fd connection, std::uint32_t slot) {
   const ControlHeader hello{.kind = ControlKind::hello, .slot = own_slot_};
-  ::setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
-  (void)::send(connection.get(), &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
+  kernel::setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUF, &kSendBuffer, sizeof kSendBuffer);
+  (void)kernel::send(connection.get(), &hello, sizeof hello, MSG_DONTWAIT | MSG_NOSIGNAL);
   by_slot_[slot] = watch(std::move(connection), slot);
 }
 
@@ -49,7 +50,7 @@ int Peers::watch(Fd fd, std::uint32_t slot) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = number;
-  ::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, number, &event);
+  kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, number, &event);
   connections_[number] = Connection{std::move(fd), slot};
   return number;
 }
@@ -72,13 +73,13 @@ Peers::HandOver Peers::hand_over(std::uint32_t slot, const Train& frames) {
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();
   // A connection that broke is found by serve(), which then says who died.
-  const auto sent = ::sendmsg(known->second, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const auto sent = kernel::sendmsg(known->second, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   return sent >= 0 ? HandOver::passed : HandOver::busy;
 }
 
 void Peers::serve(PeerEvents& events) {
   std::array<epoll_event, kEventsPerTurn> ready;
-  const int count = ::epoll_wait(epoll_fd_, ready.data(), kEventsPerTurn, 0);
+  const int count = kernel::epoll_wait(epoll_fd_, ready.data(), kEventsPerTurn, 0);
   for (int i = 0; i < count; ++i) {
     const int fd = ready[static_cast<std::size_t>(i)].data.fd;
     if (fd == listener_.get()) {
@@ -91,12 +92,12 @@ void Peers::serve(PeerEvents& events) {
 
 void Peers::accept_all() {
   for (;;) {
-    Fd accepted{::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
+    Fd accepted{kernel::accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)};
     if (!accepted) {
       if (errno != EMFILE && errno != ENFILE) return;
       // Out of descriptors: turn the peer away, or it would wake us for ever.
       spare_ = {};
-      accepted = Fd{::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
+      accepted = Fd{kernel::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC)};
       const bool none = !accepted;
       accepted = {};
       spare_ = spare_descriptor();
@@ -117,7 +118,7 @@ void Peers::read(int fd, PeerEvents& events) {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    const auto got = ::recvmsg(fd, &message, MSG_DONTWAIT);
+    const auto got = kernel::recvmsg(fd, &message, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
       lost(fd, events);
@@ -168,7 +169,7 @@ void Peers::send_table(int fd) const {
   c->cmsg_type = SCM_RIGHTS;
   c->cmsg_len = CMSG_LEN(sizeof table_fd_);
   std::memcpy(CMSG_DATA(c), &table_fd_, sizeof table_fd_);
-  (void)::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  (void)kernel::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 void Peers::send_account(int fd, std::string text) {
@@ -177,7 +178,7 @@ void Peers::send_account(int fd, std::string text) {
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();
-  (void)::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);  // who doesn't read gets none
+  (void)kernel::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);  // who doesn't read gets none
 }
 
 void Peers::lost(int fd, PeerEvents& events) {
@@ -199,7 +200,7 @@ void Peers::drop(int fd) {
   const auto found = connections_.find(fd);
   const auto named = by_slot_.find(found->second.slot);
   if (named != by_slot_.end() && named->second == fd) by_slot_.erase(named);
-  ::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
+  kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, nullptr);
   connections_.erase(found);
 }
 

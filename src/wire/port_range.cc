@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "system/kernel_calls.h"
 #include "wire/fd.h"
 
 namespace verbena::wire {
@@ -33,7 +34,7 @@ std::optional<PortRange> parse_port_range(std::string_view text) {
 PortRange ephemeral_ports() {
   const Fd fd{::open("/proc/sys/net/ipv4/ip_local_port_range", O_RDONLY | O_CLOEXEC)};
   std::array<char, 64> text{};
-  const auto got = fd ? ::read(fd.get(), text.data(), text.size()) : -1;
+  const auto got = fd ? kernel::read(fd.get(), text.data(), text.size()) : -1;
   if (got <= 0) return {};
   return parse_port_range({text.data(), static_cast<std::size_t>(got)}).value_or(PortRange{});
 }

@@ -8,6 +8,8 @@
 #include <cstring>
 #include <utility>
 
+#include "system/kernel_calls.h"
+
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
@@ -73,12 +75,12 @@ void Receiver::prepare(std::size_t i) {
 std::size_t Receiver::take(const ReceiveSocket& socket) {
   if (socket.at_once > 1) {
     const int got =
-        ::recvmmsg(socket.fd.get(), messages_.data(), socket.at_once, MSG_DONTWAIT, nullptr);
+        kernel::recvmmsg(socket.fd.get(), messages_.data(), socket.at_once, MSG_DONTWAIT, nullptr);
     return got > 0 ? static_cast<std::size_t>(got) : 0;
   }
   // What somebody spins for comes alone most often, and a call for many would look for the next
   // one.
-  const ssize_t bytes = ::recvmsg(socket.fd.get(), &messages_[0].msg_hdr, MSG_DONTWAIT);
+  const ssize_t bytes = kernel::recvmsg(socket.fd.get(), &messages_[0].msg_hdr, MSG_DONTWAIT);
   if (bytes < 0) return 0;
   messages_[0].msg_len = static_cast<unsigned>(bytes);
   return 1;

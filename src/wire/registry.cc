@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "system/kernel_calls.h"
 #include "wire/control_message.h"
 #include "wire/registry_name.h"
 #include "wire/system.h"
@@ -27,7 +28,7 @@ constexpr int kBacklog = 128;
 
 bool wait_readable(const Fd& fd, int milliseconds) {
   pollfd p{fd.get(), POLLIN, 0};
-  return ::poll(&p, 1, milliseconds) == 1;
+  return kernel::poll(&p, 1, milliseconds) == 1;
 }
 
 Fd descriptor_in(msghdr& message) {
@@ -46,7 +47,7 @@ enum class Answer : std::uint8_t { given, refused, none_in_time };
 /// Asks a peer for the table.
 Answer ask_for_table(const Fd& connection, std::optional<SharedTable>& table) {
   const ControlHeader request{.kind = ControlKind::table_request};
-  if (::send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) {
+  if (kernel::send(connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) {
     return Answer::refused;
   }
   if (!wait_readable(connection, kAnswerTimeoutMs)) return Answer::none_in_time;
@@ -58,7 +59,7 @@ Answer ask_for_table(const Fd& connection, std::optional<SharedTable>& table) {
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
-  const auto got = ::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
+  const auto got = kernel::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
   Fd memfd = descriptor_in(message);
   const bool right = got == sizeof answer && answer.magic == ControlHeader::kMagic &&
                      answer.kind == ControlKind::table && memfd;
@@ -199,7 +200,7 @@ Result<Claim> claim_slot(SharedTable& table, Instant now) {
     Fd listener = std::move(claimed).value();
     // Before anybody can connect: whoever meets us finds the slot held.
     table.hold(slot);
-    if (::listen(listener.get(), kBacklog) != 0) {
+    if (kernel::listen(listener.get(), kBacklog) != 0) {
       return system_error(errno, "listen at @" + registry_name(slot));
     }
     return Claim{slot, std::move(listener)};
@@ -228,7 +229,7 @@ Result<Registration> join_registry() {
                               " did not finish within 1 s; is it stopped in a debugger? "
                               "(`ss -xlp | grep verbena` shows it)"};
     }
-    ::poll(nullptr, 0, kRetryMs);
+    kernel::poll(nullptr, 0, kRetryMs);
   }
 }
 

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "base/numbers.h"
+#include "system/kernel_calls.h"
 #include "wire/system.h"
 
 namespace verbena::wire {
@@ -34,7 +35,9 @@ struct UnixAddress {
   static constexpr std::size_t kMaxName = sizeof(sockaddr_un::sun_path) - 1;
 };
 
-Fd seqpacket() { return Fd{::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)}; }
+Fd seqpacket() {
+  return Fd{kernel::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
+}
 
 /// nullopt: not readable.
 std::optional<std::string> read_all(const char* path) {
@@ -43,7 +46,7 @@ std::optional<std::string> read_all(const char* path) {
   std::string text;
   std::array<char, 16'384> piece;
   for (;;) {
-    const auto got = ::read(fd.get(), piece.data(), piece.size());
+    const auto got = kernel::read(fd.get(), piece.data(), piece.size());
     if (got < 0) return std::nullopt;
     if (got == 0) return text;
     text.append(piece.data(), static_cast<std::size_t>(got));
@@ -68,7 +71,7 @@ Result<Fd> claim_name(const std::string& name) {
   Fd fd = seqpacket();
   if (!fd) return system_error(errno, "socket for the registry");
   const UnixAddress address{name};
-  if (::bind(fd.get(), address.get(), address.size) != 0) {
+  if (kernel::bind(fd.get(), address.get(), address.size) != 0) {
     return system_error(errno, "bind of the registry's name @" + name);
   }
   return fd;
@@ -77,7 +80,7 @@ Result<Fd> claim_name(const std::string& name) {
 std::optional<PeerIdentity> trusted_peer(const Fd& connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
-  if (::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
+  if (kernel::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
       peer.uid != ::geteuid()) {
     return std::nullopt;
   }
@@ -89,7 +92,7 @@ Result<Fd> connect_to_slot(std::uint32_t slot) {
   Fd fd = seqpacket();
   if (!fd) return system_error(errno, "socket for the registry");
   const UnixAddress address{name};
-  if (::connect(fd.get(), address.get(), address.size) != 0) {
+  if (kernel::connect(fd.get(), address.get(), address.size) != 0) {
     return system_error(errno, "connect to @" + name);
   }
   if (!trusted_peer(fd)) {

@@ -5,7 +5,8 @@
 #include <algorithm>
 
 #include "packet/frame.h"
-#include "wire/kernel_socket.h"
+#include "system/kernel_calls.h"
+#include "wire/fd.h"
 #include "wire/port_table.h"
 #include "wire/system.h"
 
@@ -82,7 +83,7 @@ void ReuseportGroup::send_probes(int socket) const {
   for (std::size_t index = 0; index < count; ++index) {
     probe.index = static_cast<std::uint16_t>(index);
     const auto bytes = probe.encode();
-    (void)::sendto(socket, bytes.data(), bytes.size(), MSG_DONTWAIT, self.get(), self.size());
+    (void)kernel::sendto(socket, bytes.data(), bytes.size(), MSG_DONTWAIT, self.get(), self.size());
   }
 }
 
@@ -91,7 +92,7 @@ void ReuseportGroup::left() {
   table_.leave(*column_, own_slot_);
   if (table_.index_bound(*column_) == 0) return;
   const int family = local_.address.is_v4() ? AF_INET : AF_INET6;
-  const Fd sender = open_kernel_socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  const Fd sender = Fd{kernel::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
   if (sender) send_probes(sender.get());
 }
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "system/kernel_calls.h"
 #include "wire/control_message.h"
 #include "wire/fd.h"
 #include "wire/registry_name.h"
@@ -34,7 +35,7 @@ std::optional<Asked> ask(std::uint32_t slot) {
   asked.connection = std::move(connected).value();
   if (const auto peer = trusted_peer(asked.connection)) asked.presence.pid = peer->pid;
   const ControlHeader request{.kind = ControlKind::account_request};
-  if (::send(asked.connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) {
+  if (kernel::send(asked.connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) {
     return std::nullopt;
   }
   return asked;
@@ -43,7 +44,7 @@ std::optional<Asked> ask(std::uint32_t slot) {
 /// Takes one message. What isn't an answer is passed over.
 void hear(Asked& asked) {
   const int fd = asked.connection.get();
-  const auto size = ::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC);
+  const auto size = kernel::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) {
     asked.state = Asked::State::gone;
@@ -55,7 +56,7 @@ void hear(Asked& asked) {
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();
-  const auto got = ::recvmsg(fd, &message, MSG_DONTWAIT);
+  const auto got = kernel::recvmsg(fd, &message, MSG_DONTWAIT);
   if (got < static_cast<ssize_t>(sizeof header) || header.magic != ControlHeader::kMagic ||
       header.kind != ControlKind::account) {
     return;
@@ -76,7 +77,7 @@ bool hear_some(std::vector<Asked>& all, Instant end) {
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - monotonic_now()).count();
   if (waiting.empty() || left <= 0) return false;
-  const int ready = ::poll(waiting.data(), waiting.size(), static_cast<int>(left));
+  const int ready = kernel::poll(waiting.data(), waiting.size(), static_cast<int>(left));
   if (ready <= 0) return ready < 0 && errno == EINTR;
   for (std::size_t i = 0; i < waiting.size(); ++i) {
     if (waiting[i].revents != 0) hear(*whose[i]);

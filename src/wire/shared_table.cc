@@ -8,6 +8,7 @@
 #include <array>
 #include <cerrno>
 
+#include "system/kernel_calls.h"
 #include "wire/system.h"
 
 namespace verbena::wire {
@@ -79,7 +80,7 @@ Result<SharedTable> SharedTable::found() {
   Fd memfd{::memfd_create(kName, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
   if (!memfd) return system_error(errno, "memfd_create for the registry's table");
   if (::ftruncate(memfd.get(), sizeof(Layout)) != 0 ||
-      ::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) {
+      kernel::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) {
     return system_error(
         errno, "sizing the registry's table to " + std::to_string(sizeof(Layout)) + " bytes");
   }
@@ -95,7 +96,7 @@ Result<SharedTable> SharedTable::found() {
 
 Result<SharedTable> SharedTable::map(Fd memfd) {
   struct stat status {};
-  const int seals = ::fcntl(memfd.get(), F_GET_SEALS);
+  const int seals = kernel::fcntl(memfd.get(), F_GET_SEALS);
   // Without the seals the other process could shrink the file under us: SIGBUS.
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(memfd.get(), &status) != 0 ||
       status.st_size != static_cast<off_t>(sizeof(Layout))) {

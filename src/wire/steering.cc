@@ -8,6 +8,7 @@
 #include "base/bytes.h"
 #include "base/numbers.h"
 #include "packet/cm_steering.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::wire {
 namespace {
@@ -108,7 +109,8 @@ bool attach_steering(int fd, std::span<const SteeringRule> rules,
     std::memset(&attached, 0, sizeof attached);  // its padding too: valgrind looks
     attached.len = static_cast<unsigned short>(program.size());
     attached.filter = program.data();
-    if (::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof attached) == 0) {
+    if (kernel::setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &attached, sizeof attached) ==
+        0) {
       return true;
     }
     if (listeners.empty()) return false;

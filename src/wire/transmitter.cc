@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
+#include "system/kernel_calls.h"
 #include "wire/system.h"
 #include "wire/udp_socket.h"
 
@@ -248,7 +249,8 @@ void Transmitter::send_run(std::size_t first, std::size_t count) {
   // A socket with an error queue tells of an earlier frame's fate once, by failing this call.
   bool told = !socket.tells;
   do {
-    sent = ::sendmmsg(socket.fd.get(), messages.data(), static_cast<unsigned>(count), MSG_DONTWAIT);
+    sent = kernel::sendmmsg(socket.fd.get(), messages.data(), static_cast<unsigned>(count),
+                            MSG_DONTWAIT);
   } while (sent < 0 && (errno == EINTR || (is_about_earlier(errno) && !std::exchange(told, true))));
   if (sent < 0) {
     refused(first, errno);
@@ -344,7 +346,7 @@ void Transmitter::forget_sent() {
 void Transmitter::watch_full_sockets() {
   std::erase_if(full_, [this](SendSocket* socket) {
     if (socket->blocked) return false;
-    ::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, socket->fd.get(), nullptr);
+    kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, socket->fd.get(), nullptr);
     return true;
   });
   for (const Batch& batch : batches_) {
@@ -352,7 +354,7 @@ void Transmitter::watch_full_sockets() {
     epoll_event event{};
     event.events = EPOLLOUT;
     event.data.ptr = nullptr;
-    if (::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, batch.socket->fd.get(), &event) == 0) {
+    if (kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, batch.socket->fd.get(), &event) == 0) {
       full_.push_back(batch.socket);
     }
   }

@@ -10,7 +10,8 @@
 #include <string>
 
 #include "packet/frame.h"
-#include "wire/kernel_socket.h"
+#include "system/kernel_calls.h"
+#include "wire/fd.h"
 #include "wire/system.h"
 
 #ifndef UDP_NO_CHECK6_RX
@@ -31,12 +32,12 @@ constexpr int kReceiveBuffer = 4 << 20;
 constexpr int kSendBuffer = 4 << 20;
 
 bool set(const Fd& fd, int level, int option, int value) {
-  return ::setsockopt(fd.get(), level, option, &value, sizeof value) == 0;
+  return kernel::setsockopt(fd.get(), level, option, &value, sizeof value) == 0;
 }
 
 Result<Fd> open_udp(const LocalAddress& local) {
   const int family = local.address.is_v4() ? AF_INET : AF_INET6;
-  Fd fd = open_kernel_socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP);
+  Fd fd = Fd{kernel::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_UDP)};
   if (!fd) {
     return system_error(errno, "socket for UDP at " + local.address.text(),
                         "raise the limit of open files (ulimit -n) if it is reached");
@@ -49,7 +50,7 @@ Result<Fd> open_udp(const LocalAddress& local) {
 
 bool bind_to(const Fd& fd, const LocalAddress& local, std::uint16_t port) {
   const SocketAddress address{local.address, port, local.interface};
-  return ::bind(fd.get(), address.get(), address.size()) == 0;
+  return kernel::bind(fd.get(), address.get(), address.size()) == 0;
 }
 
 Error cannot_bind(int code, const LocalAddress& local, std::uint16_t port) {
@@ -60,7 +61,7 @@ Error cannot_bind(int code, const LocalAddress& local, std::uint16_t port) {
                           "the port belongs to another user's Verbena processes (they share it "
                           "within one user only), to the kernel's rxe (`rdma link`), or to "
                           "another program (`ss -ulnp sport = 4791`): end it, or use another "
-                          "address or network namespace");
+                          "address, or a network of your own (`verbena netns -- COMMAND`)");
     case EADDRNOTAVAIL:
       return system_error(code, what,
                           "no interface has this address, or it is still tentative (`ip addr`)");
@@ -72,7 +73,7 @@ Error cannot_bind(int code, const LocalAddress& local, std::uint16_t port) {
 bool attach_drop_all(const Fd& fd) {
   sock_filter drop{BPF_RET | BPF_K, 0, 0, 0};
   const sock_fprog program{1, &drop};
-  return ::setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
+  return kernel::setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0;
 }
 
 bool set_up_receiving(const Fd& fd, const LocalAddress& local) {
@@ -95,7 +96,7 @@ bool join(const Fd& fd, const LocalAddress& group) {
   request.gr_interface = group.interface;
   std::memcpy(&request.gr_group, address.get(), address.size());
   const int level = group.address.is_v4() ? IPPROTO_IP : IPPROTO_IPV6;
-  return ::setsockopt(fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) == 0;
+  return kernel::setsockopt(fd.get(), level, MCAST_JOIN_GROUP, &request, sizeof request) == 0;
 }
 
 /// Multicast leaves by the interface that has the address, whatever the routes say.
@@ -105,7 +106,7 @@ bool choose_multicast_interface(const Fd& fd, const LocalAddress& local) {
   }
   ip_mreqn request{};
   request.imr_ifindex = static_cast<int>(local.interface);
-  return ::setsockopt(fd.get(), IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request) == 0;
+  return kernel::setsockopt(fd.get(), IPPROTO_IP, IP_MULTICAST_IF, &request, sizeof request) == 0;
 }
 
 }  // namespace
@@ -169,7 +170,7 @@ Result<Fd> open_send_socket(const LocalAddress& local, std::uint16_t port) {
 std::uint32_t receive_buffer(const Fd& fd) {
   int bytes = 0;
   socklen_t size = sizeof bytes;
-  const int rc = ::getsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &bytes, &size);
+  const int rc = kernel::getsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &bytes, &size);
   return rc == 0 && bytes > 0 ? static_cast<std::uint32_t>(bytes) : 0;
 }
 
@@ -179,12 +180,12 @@ int path_mtu(const LocalAddress& local, const IpAddress& destination) {
   if (!opened) return 0;
   const Fd& fd = *opened;
   const SocketAddress to{destination, packet::kRocePort, local.interface};
-  if (!bind_to(fd, local, 0) || ::connect(fd.get(), to.get(), to.size()) != 0) return 0;
+  if (!bind_to(fd, local, 0) || kernel::connect(fd.get(), to.get(), to.size()) != 0) return 0;
   int mtu = 0;
   socklen_t size = sizeof mtu;
   const bool v4 = local.address.is_v4();
-  const int rc =
-      ::getsockopt(fd.get(), v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size);
+  const int rc = kernel::getsockopt(fd.get(), v4 ? IPPROTO_IP : IPPROTO_IPV6,
+                                    v4 ? IP_MTU : IPV6_MTU, &mtu, &size);
   return rc == 0 ? mtu : 0;
 }
 

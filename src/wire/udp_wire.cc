@@ -14,6 +14,7 @@
 #include "packet/icrc.h"
 #include "packet/mad.h"
 #include "packet/packet.h"
+#include "system/kernel_calls.h"
 #include "wire/capture.h"
 #include "wire/fd.h"
 #include "wire/gsi_route.h"
@@ -65,7 +66,7 @@ bool icrc_is_right(const packet::Datagram& d) {
       .has_value();
 }
 
-Fd make_epoll() { return Fd{::epoll_create1(EPOLL_CLOEXEC)}; }
+Fd make_epoll() { return Fd{kernel::epoll_create1(EPOLL_CLOEXEC)}; }
 
 }  // namespace
 
@@ -169,7 +170,7 @@ class UdpWire::Impl {
 
     std::array<epoll_event, 64> ready;
     const int count =
-        ::epoll_wait(data_epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+        kernel::epoll_wait(data_epoll_.get(), ready.data(), static_cast<int>(ready.size()), 0);
     std::size_t frames = 0;
     for (int i = 0; i < count; ++i) {
       auto* address = static_cast<Address*>(ready[static_cast<std::size_t>(i)].data.ptr);
@@ -194,7 +195,7 @@ class UdpWire::Impl {
     epoll_event event{};  // no events: errors are always told
     event.data.fd = socket->fd.get();
     socket->watched =
-        ::epoll_ctl(control_epoll_.get(), EPOLL_CTL_ADD, socket->fd.get(), &event) == 0;
+        kernel::epoll_ctl(control_epoll_.get(), EPOLL_CTL_ADD, socket->fd.get(), &event) == 0;
     return port;
   }
 
@@ -221,7 +222,7 @@ class UdpWire::Impl {
     epoll_event event{};
     event.events = EPOLLIN;
     event.data.ptr = &address;
-    if (::epoll_ctl(data_epoll_.get(), EPOLL_CTL_ADD, address.socket.fd.get(), &event) == 0) {
+    if (kernel::epoll_ctl(data_epoll_.get(), EPOLL_CTL_ADD, address.socket.fd.get(), &event) == 0) {
       return Ok{};
     }
     return system_error(errno, "epoll_ctl for UDP " + address.socket.local.address.text());

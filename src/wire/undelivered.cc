@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "system/kernel_calls.h"
+
 namespace verbena::wire {
 namespace {
 
@@ -38,10 +40,10 @@ std::optional<int> code_in(msghdr& message) {
 
 bool tell_undelivered(const Fd& fd, const LocalAddress& local) {
   const int on = 1;
-  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kErrorQueue, sizeof kErrorQueue);
+  (void)kernel::setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &kErrorQueue, sizeof kErrorQueue);
   const int rc = local.address.is_v4()
-                     ? ::setsockopt(fd.get(), IPPROTO_IP, IP_RECVERR, &on, sizeof on)
-                     : ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on);
+                     ? kernel::setsockopt(fd.get(), IPPROTO_IP, IP_RECVERR, &on, sizeof on)
+                     : kernel::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof on);
   return rc == 0;
 }
 
@@ -57,7 +59,7 @@ std::optional<Undelivered> UndeliveredReader::next(const SendSocket& socket) {
     message.msg_iovlen = 1;
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    const auto got = ::recvmsg(socket.fd.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+    const auto got = kernel::recvmsg(socket.fd.get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return std::nullopt;
     const auto code = code_in(message);
