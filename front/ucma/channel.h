@@ -3,6 +3,7 @@
 #include <rdma/rdma_user_cm.h>
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <optional>
@@ -22,7 +23,8 @@ struct QueuedEvent {
 };
 
 /// An rdma_event_channel: one end of a socket pair is the program's descriptor, readable while
-/// there are events. The other end, ours, sees when the last descriptor of it is closed.
+/// there are events and never writable. The other end, ours, sees when the last descriptor of it is
+/// closed.
 struct Channel {
   /// `fd` gets the program's end.
   static Result<Channel*> open(bool close_on_exec, bool nonblocking, int& fd);
@@ -46,9 +48,11 @@ struct Channel {
  private:
   explicit Channel(int ours) : ours_{ours} {}
   void announce();
+  /// Takes so many of the bytes from the program's end.
+  void receive(int fd, std::size_t count);
 
   int ours_;
-  bool announced_ = false;  // the program's end is readable
+  std::size_t unread_ = 0;  // bytes at the program's end: while there are some, it is readable
 };
 
 template <typename Predicate, typename F>

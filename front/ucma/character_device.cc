@@ -1,8 +1,8 @@
 #include "front/ucma/character_device.h"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <rdma/rdma_user_cm.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cerrno>
@@ -13,6 +13,7 @@
 #include "front/ucma/descriptors.h"
 #include "front/ucma/newer_commands.h"
 #include "front/verbs/guarded.h"
+#include "system/long_waits.h"
 
 namespace verbena::front::ucma {
 
@@ -95,7 +96,7 @@ Error gone() {
 /// Another thread closed the channel under us. The kernel's call would hold the file open, and
 /// wait for an event that can't come any more until a signal or the program's end; programs that
 /// close a channel while a thread of theirs waits on it (rping) count on not hearing of it.
-ssize_t wait_in_vain() { return poll(nullptr, 0, -1); }
+ssize_t wait_in_vain() { return kernel::wait_for_signal(); }
 
 /// Waits outside of every lock, where the thread may be cancelled and interrupted.
 ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::size_t room,
@@ -121,13 +122,9 @@ ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::si
     if (failed != 0) return -1;
     if (closed) return wait_in_vain();
     if (taken) return static_cast<ssize_t>(size);
-    const int flags = ::fcntl(fd, F_GETFL);
-    if (flags >= 0 && (flags & O_NONBLOCK) != 0) {
-      errno = EAGAIN;
-      return -1;
-    }
-    pollfd events{.fd = fd, .events = POLLIN, .revents = 0};
-    if (poll(&events, 1, -1) < 0) return -1;  // EINTR
+    if (channel_inode(fd) != inode) return wait_in_vain();
+    char byte = 0;
+    if (kernel::wait_and_recv(fd, &byte, 1, MSG_PEEK) < 0) return -1;  // EAGAIN, EINTR
   }
 }
 

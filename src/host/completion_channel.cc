@@ -10,7 +10,7 @@ namespace verbena::host {
 
 Result<CompletionChannel*> CompletionChannel::create() {
   std::unique_ptr<CompletionChannel> channel{new CompletionChannel};
-  if (channel->fd() < 0) return Error{errno, "eventfd for a completion channel"};
+  if (channel->fd() < 0) return Error{errno, "pipe for a completion channel"};
   return channel.release();
 }
 
@@ -30,6 +30,7 @@ Result<CompletionQueue*> CompletionChannel::get() {
   for (;;) {
     if (!tokens_.take()) return Error{errno, "reading a completion channel"};
     const std::lock_guard lock{mutex_};
+    tokens_.taken();
     if (first_ == nullptr) continue;  // its queue was destroyed meanwhile
     CompletionQueue& cq = *first_;
     first_ = cq.next_waiting;

@@ -9,7 +9,7 @@ namespace verbena::host {
 
 Result<EventChannel*> EventChannel::create() {
   std::unique_ptr<EventChannel> channel{new EventChannel};
-  if (channel->fd() < 0) return Error{errno, "eventfd for asynchronous events"};
+  if (channel->fd() < 0) return Error{errno, "pipe for asynchronous events"};
   return channel.release();
 }
 
@@ -38,6 +38,7 @@ Result<AsyncEvent> EventChannel::get() {
   for (;;) {
     if (!tokens_.take()) return Error{errno, "reading asynchronous events"};
     const std::lock_guard lock{mutex_};
+    tokens_.taken();
     if (events_.empty()) continue;  // its source was destroyed meanwhile
     const AsyncEvent event = events_.front();
     events_.pop_front();

@@ -1,49 +1,43 @@
 #pragma once
 
-// What makes a channel's descriptor readable: an eventfd that counts the events that wait.
-
-#include <sys/eventfd.h>
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <array>
 #include <cstddef>
-
-#include "base/result.h"
 
 namespace verbena::host {
 
+/// What makes a channel's descriptor readable: a pipe with a byte for each event that waits. The
+/// program has the end that reads, which is never writable, as the kernel's descriptors of events
+/// never are.
 class EventTokens {
  public:
-  /// -1 and errno: there is none.
-  EventTokens() : fd_{eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC)} {}
-  ~EventTokens() {
-    if (fd_ >= 0) close(fd_);
-  }
+  /// fd() is -1, and errno says why: there is none.
+  EventTokens();
+  ~EventTokens();
   EventTokens(const EventTokens&) = delete;
   EventTokens& operator=(const EventTokens&) = delete;
 
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return ends_[0]; }
 
-  /// Fails only when 2^64 - 2 wait.
-  void give() { static_cast<void>(eventfd_write(fd_, 1)); }
-  /// Waits for one, or says EAGAIN, as the descriptor's flags want it. EINTR.
-  [[nodiscard]] bool take() {
-    eventfd_t one = 0;
-    return eventfd_read(fd_, &one) == 0;
+  /// Waits for one, or says EAGAIN, as the descriptor's flags want it. EINTR. If the channel is
+  /// destroyed meanwhile, it waits on, as a read from the kernel's would.
+  [[nodiscard]] bool take();
+
+  // With the channel's lock held.
+
+  /// An edge for whoever watches for one.
+  void give();
+  /// One was taken: there may be room for those that a full pipe had none for.
+  void taken() {
+    if (owed_ > 0) pay();
   }
-  /// Those of events that are forgotten; never waits. A kernel before 5.8 can't: whoever takes one
-  /// then finds nothing, and waits on.
-  void take_back(std::size_t count) {
-    const int error = errno;
-    eventfd_t one = 0;
-    const iovec into{&one, sizeof one};
-    while (count > 0 && preadv2(fd_, &into, 1, -1, RWF_NOWAIT) > 0) --count;
-    errno = error;
-  }
+  /// Those of events that are forgotten; never waits.
+  void take_back(std::size_t count);
 
  private:
-  const int fd_;
+  void pay();
+
+  std::array<int, 2> ends_{-1, -1};
+  std::size_t owed_ = 0;  // given while the pipe was full
 };
 
 }  // namespace verbena::host

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
@@ -58,6 +59,28 @@ TEST_F(CompletionChannelTest, IsReadableWhileAnEventWaits) {
   channel->raise(c);
   channel->forget(c);
   EXPECT_FALSE(readable());
+}
+
+TEST_F(CompletionChannelTest, AnyNumberOfEventsWaits) {
+  constexpr std::size_t kMany = 150'000;  // far more than a pipe holds
+  for (std::size_t i = 0; i < kMany; ++i) channel->raise(i % 3 == 0 ? a : b);
+  const auto taken = take_all();
+  EXPECT_EQ(taken.size(), kMany);
+  EXPECT_EQ(a.events_taken, kMany / 3);
+
+  for (std::size_t i = 0; i < kMany; ++i) channel->raise(i % 3 == 0 ? a : b);
+  channel->raise(c);
+  channel->forget(b);
+  EXPECT_EQ(take_all().size(), kMany / 3 + 1);
+  channel->raise(c);
+  EXPECT_EQ(take_all(), (Queues{&c}));
+}
+
+TEST_F(CompletionChannelTest, AProgramThatClosesTheDescriptorLives) {
+  const int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  ASSERT_EQ(dup3(other, channel->fd(), O_CLOEXEC), channel->fd());
+  close(other);
+  channel->raise(a);  // no SIGPIPE
 }
 
 TEST_F(CompletionChannelTest, AQueueThatGoesTakesItsEventsAlong) {
