@@ -6,18 +6,22 @@
 #include <sys/sysmacros.h>
 
 #include "front/sysfs/tree.h"
+#include "host/rdma_netlink.h"
 
 namespace verbena::front {
 
 struct Appearance {
   mode_t mode = 0;
-  unsigned major = 0;
-  unsigned minor = 0;
+  unsigned major_number = 0;
+  unsigned minor_number = 0;
   std::size_t size = 0;
 };
 
 /// What the kernel's looks like: a misc device that everybody may use.
-inline constexpr Appearance kCmDevice{S_IFCHR | 0666, 10, 255, 0};
+[[nodiscard]] inline Appearance cm_device() {
+  const dev_t number = host::rdma_cm_number();
+  return {S_IFCHR | 0666, major(number), minor(number), 0};
+}
 
 /// Of a node that is ours and there.
 [[nodiscard]] inline Appearance appearance_of(const sysfs::Node& node) {
@@ -30,7 +34,7 @@ inline constexpr Appearance kCmDevice{S_IFCHR | 0666, 10, 255, 0};
       return {.mode = S_IFLNK | 0777, .size = node.text.size()};
     case Kind::character_device:
       return node.device == sysfs::Node::Device::rdma_cm
-                 ? kCmDevice
+                 ? cm_device()
                  : Appearance{S_IFCHR | 0666, kInfinibandMajor, node.number, 0};
     case Kind::file:
     case Kind::kernels:
@@ -43,7 +47,7 @@ inline constexpr Appearance kCmDevice{S_IFCHR | 0666, 10, 255, 0};
 template <typename Stat>
 void look_like(Stat& s, const Appearance& a) {
   s.st_mode = a.mode;
-  s.st_rdev = makedev(a.major, a.minor);
+  s.st_rdev = makedev(a.major_number, a.minor_number);
   s.st_size = static_cast<off_t>(a.size);
 }
 

@@ -29,7 +29,7 @@ static_assert(sizeof(struct stat) == sizeof(struct stat64) && sizeof(off_t) == 8
 
 template <typename Stat>
 int correct(int fd, int result, Stat* s) {
-  if (result == 0 && S_ISSOCK(s->st_mode) && ucma::channel_inode(fd)) look_like(*s, kCmDevice);
+  if (result == 0 && S_ISSOCK(s->st_mode) && ucma::channel_inode(fd)) look_like(*s, cm_device());
   return result;
 }
 

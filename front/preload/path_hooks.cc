@@ -19,6 +19,7 @@
 #include "front/sysfs/open_files.h"
 #include "front/sysfs/tree.h"
 #include "front/ucma/character_device.h"
+#include "front/ucma/descriptors.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 
@@ -89,6 +90,23 @@ int open_path(const char* path, int flags, mode_t mode) {
       path, Follow::yes, -1,
       [&](const char* p) { return next::get<"open", decltype(open)>()(p, flags, mode); },
       [&](const Node& node) { return open_node(node, flags); });
+}
+
+/// The call asks for the descriptor `folder` itself, which is an event channel of ours.
+bool is_channel(int folder, const char* path, int flags) {
+  return (flags & AT_EMPTY_PATH) != 0 && path != nullptr && *path == 0 &&
+         ucma::channel_inode(folder).has_value();
+}
+
+int describe(struct statx* s, const Appearance& looks) {
+  *s = {};
+  s->stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_SIZE;
+  s->stx_nlink = 1;
+  s->stx_mode = static_cast<std::uint16_t>(looks.mode);
+  s->stx_size = looks.size;
+  s->stx_rdev_major = looks.major_number;
+  s->stx_rdev_minor = looks.minor_number;
+  return 0;
 }
 
 template <typename Stat>
@@ -207,6 +225,7 @@ VERBENA_EXPORT int lstat64(const char* path, struct stat64* s) {
 }
 
 VERBENA_EXPORT int fstatat(int folder, const char* path, struct stat* s, int flags) {
+  if (is_channel(folder, path, flags)) return fstat(folder, s);
   return either(
       path, (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes, -1,
       [&](const char* p) { return next::get<"fstatat", decltype(fstatat)>()(folder, p, s, flags); },
@@ -232,22 +251,13 @@ VERBENA_EXPORT int __lxstat64(int version, const char* path, struct stat* s)
 
 VERBENA_EXPORT int statx(int folder, const char* path, int flags, unsigned mask,
                          struct statx* s) noexcept {
+  if (is_channel(folder, path, flags)) return describe(s, cm_device());
   return either(
       path, (flags & AT_SYMLINK_NOFOLLOW) != 0 ? Follow::no : Follow::yes, -1,
       [&](const char* p) {
         return next::get<"statx", decltype(statx)>()(folder, p, flags, mask, s);
       },
-      [&](const Node& node) {
-        const Appearance looks = appearance_of(node);
-        *s = {};
-        s->stx_mask = STATX_TYPE | STATX_MODE | STATX_NLINK | STATX_SIZE;
-        s->stx_nlink = 1;
-        s->stx_mode = static_cast<std::uint16_t>(looks.mode);
-        s->stx_size = looks.size;
-        s->stx_rdev_major = looks.major;
-        s->stx_rdev_minor = looks.minor;
-        return 0;
-      });
+      [&](const Node& node) { return describe(s, appearance_of(node)); });
 }
 
 VERBENA_EXPORT int access(const char* path, int mode) {

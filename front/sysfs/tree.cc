@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <charconv>
@@ -15,6 +16,7 @@
 #include "front/verbs/identity.h"
 #include "host/kernel_view.h"
 #include "host/processes.h"
+#include "host/rdma_netlink.h"
 #include "host/without_device.h"
 
 namespace verbena::front::sysfs {
@@ -211,7 +213,10 @@ Node find_cm_node(std::string_view asked, Parts parts) {
   return among([] { return all; }, join(parts), std::string{asked},
                [](const std::string& p) -> std::optional<Attribute> {
                  if (p == "abi_version") return std::to_string(RDMA_USER_CM_ABI_VERSION);
-                 if (p == "dev") return "10:255";
+                 if (p == "dev") {
+                   const dev_t number = host::rdma_cm_number();
+                   return std::to_string(major(number)) + ":" + std::to_string(minor(number));
+                 }
                  return std::nullopt;
                });
 }

@@ -1,21 +1,25 @@
 /* /dev/infiniband/rdma_cm by hand: commands that librdmacm would never write get the kernel's
  * errnos, and the descriptor is one that poll(), dup(), fork() and close() know. */
+#define _GNU_SOURCE
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <rdma/rdma_user_cm.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "abi.h"
+
+#define DEVICE_FILE "/dev/infiniband/rdma_cm"
 
 enum { kTcp = 0x0106 };
 /* Newer than the oldest headers. */
 enum { kResolveService = RDMA_USER_CM_CMD_JOIN_MCAST + 1, kWriteEvent, kUser = 18, kInternal };
 
 static int open_channel(int flags) {
-  const int fd = open("/dev/infiniband/rdma_cm", O_RDWR | O_CLOEXEC | flags);
+  const int fd = open(DEVICE_FILE, O_RDWR | O_CLOEXEC | flags);
   CHECK(fd >= 0);
   return fd;
 }
@@ -71,6 +75,23 @@ static int readable(int fd) {
 static void test_character_device(int fd) {
   struct stat status;
   CHECK(fstat(fd, &status) == 0 && S_ISCHR(status.st_mode));
+  /* Whoever looks at it sees the same. */
+  struct stat other;
+  CHECK(stat(DEVICE_FILE, &other) == 0 && other.st_mode == status.st_mode);
+  CHECK(other.st_rdev == status.st_rdev && major(other.st_rdev) == 10);
+  CHECK(fstatat(fd, "", &other, AT_EMPTY_PATH) == 0 && other.st_mode == status.st_mode);
+  CHECK(other.st_rdev == status.st_rdev);
+  struct statx more;
+  CHECK(statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &more) == 0);
+  CHECK(more.stx_mode == status.st_mode);
+  CHECK(makedev(more.stx_rdev_major, more.stx_rdev_minor) == status.st_rdev);
+  CHECK(statx(AT_FDCWD, DEVICE_FILE, 0, STATX_BASIC_STATS, &more) == 0);
+  CHECK(makedev(more.stx_rdev_major, more.stx_rdev_minor) == status.st_rdev);
+  char text[16], expected[16];
+  FILE* dev = fopen("/sys/class/misc/rdma_cm/dev", "re");
+  CHECK(dev != NULL && fgets(text, sizeof text, dev) != NULL && fclose(dev) == 0);
+  snprintf(expected, sizeof expected, "%u:%u\n", major(status.st_rdev), minor(status.st_rdev));
+  CHECK(strcmp(text, expected) == 0);
 }
 
 static void test_malformed(int fd) {
