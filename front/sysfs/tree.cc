@@ -17,6 +17,7 @@
 #include "host/kernel_view.h"
 #include "host/processes.h"
 #include "host/rdma_netlink.h"
+#include "host/taken_ports.h"
 #include "host/without_device.h"
 
 namespace verbena::front::sysfs {
@@ -222,10 +223,11 @@ Node find_cm_node(std::string_view asked, Parts parts) {
 }
 
 Node find_module_node(std::string_view asked, Parts parts) {
-  static const std::vector<std::string> all{"interfaces", "processes", "version"};
+  static const std::vector<std::string> all{"interfaces", "ports", "processes", "version"};
   return among([] { return all; }, join(parts), std::string{asked},
                [](const std::string& p) -> std::optional<Attribute> {
                  if (p == "interfaces") return host::without_device_as_json();
+                 if (p == "ports") return host::taken_ports_as_json();
                  if (p == "processes") return host::processes_as_json();
                  if (p == "version") return std::string{kFirmwareVersion};
                  return std::nullopt;

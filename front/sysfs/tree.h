@@ -7,8 +7,8 @@
 //   /dev/infiniband/{uverbsN,rdma_cm}     character devices
 //   /sys/class/misc/rdma_cm               the connection manager's
 //   /sys/module/verbena                   for `verbena stat` and `verbena devices`, as JSON: the
-//                                         processes that have a NIC, and the interfaces that have
-//                                         no device
+//                                         processes that have a NIC, the interfaces that have no
+//                                         device, and the addresses whose UDP port is taken
 //
 // Devices of the kernel's beside ours keep theirs: folders show both.
 

@@ -230,18 +230,36 @@ sys.stdin.read()
 
 @dataclasses.dataclass(frozen=True)
 class PortHeld(Case):
-    """UDP port 4791 is somebody else's: the program ends, and a line says what to do."""
+    """UDP port 4791 is somebody else's: `verbena devices` says so beforehand; the program ends, and
+    a line says what to do."""
     by_verbena: bool = False  # of another user; else by any program
 
     def run(self, host, network):
         need_programs("rping")
-        with self._holder(host, network):
+        with self._holder(host, network) as holder:
+            self._check_devices(host, network, holder)
             status, output = host.run(network.server.namespace,
                                       ["rping", "-s", "-a", "127.0.0.1", "-p", str(next_tcp_port())])
         if status == 0:
             raise CaseFailed(f"rping runs although the port is taken\n{output}")
         return check_output(0, output, 0, (
             r"verbena.*bind UDP 127\.0\.0\.1.*4791.*another user's Verbena.*ss -ulnp.*end it, or use",))
+
+    def _check_devices(self, host, network, holder):
+        # Root's holder is another user's: the programs run as nobody, and can't look into it.
+        who = "a program of user 0" if is_real_root() else rf"python3 \(pid {holder.pid}\)"
+        reason = rf"UDP port 4791 is taken by {who}: end it, or.*`verbena netns -- COMMAND`"
+        status, words = host.run(network.server.namespace, [host.verbena, "devices"], preload=False)
+        check_output(status, words, 0, (rf"^vb_lo +\d+  127\.0\.0\.1: {reason}",))
+        status, output = host.run(network.server.namespace, [host.verbena, "devices", "--json"],
+                                  preload=False)
+        check_output(status, output, 0, ())
+        gids = [gid for device in json.loads(output) if device["name"] == "vb_lo"
+                for port in device["ports"] for gid in port["gids"]]
+        problems = {gid["address"]: gid.get("problem") for gid in gids}
+        expect(re.fullmatch(reason, problems["127.0.0.1"] or ""), f"not /{reason}/ in {problems}")
+        free = [address for address, problem in problems.items() if problem is None]
+        expect(free == [a for a in problems if a != "127.0.0.1"], f"more than one taken: {problems}")
 
     @contextlib.contextmanager
     def _holder(self, host, network):
@@ -257,7 +275,7 @@ class PortHeld(Case):
                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             self._wait_until_held(host, namespace)
-            yield
+            yield holder
         finally:
             holder.kill()
             holder.communicate()

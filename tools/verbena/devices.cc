@@ -34,6 +34,7 @@ struct Gid {
   std::string type;
   std::string address;
   std::string interface;  // empty: unknown
+  std::string problem;    // why no queue pair can be set up at it; empty: one can
 };
 
 struct Port {
@@ -118,14 +119,14 @@ std::optional<Gid> read_gid(ibv_context* context, std::uint8_t port, unsigned in
     if (is_empty(entry.gid)) return std::nullopt;
     std::array<char, IF_NAMESIZE> name{};
     const bool named = entry.ndev_ifindex != 0 && if_indextoname(entry.ndev_ifindex, name.data());
-    return Gid{index, type_name(entry.gid_type), gid_text(entry.gid), named ? name.data() : ""};
+    return Gid{index, type_name(entry.gid_type), gid_text(entry.gid), named ? name.data() : "", ""};
   }
   // Without the extended query (kernels before 5.10) the type stays unknown.
   ibv_gid gid{};
   if (ibv_query_gid(context, port, static_cast<int>(index), &gid) != 0 || is_empty(gid)) {
     return std::nullopt;
   }
-  return Gid{index, "?", gid_text(gid), ""};
+  return Gid{index, "?", gid_text(gid), "", ""};
 }
 
 Port read_port(ibv_context* context, std::uint8_t number) {
@@ -193,6 +194,34 @@ void print_table(std::span<const Device> devices) {
   }
 }
 
+/// What the library says of the UDP port at each address.
+void read_problems(std::vector<Device>& devices) {
+  for (const auto& taken : read_library_file("ports")) {
+    for (Device& device : devices) {
+      if (device.name != taken.at("device")) continue;
+      for (Port& port : device.ports) {
+        for (Gid& gid : port.gids) {
+          if (gid.address == taken.at("address")) gid.problem = taken.at("reason");
+        }
+      }
+    }
+  }
+}
+
+void print_problems(std::span<const Device> devices) {
+  bool first = true;
+  for (const Device& device : devices) {
+    for (const Port& port : device.ports) {
+      for (const Gid& gid : port.gids) {
+        if (gid.problem.empty()) continue;
+        if (first) fmt::print("\n{:<16} {:>3}  WHY PROGRAMS CAN'T USE IT\n", "DEVICE", "GID");
+        first = false;
+        fmt::print("{:<16} {:>3}  {}: {}\n", device.name, gid.index, gid.address, gid.problem);
+      }
+    }
+  }
+}
+
 std::vector<Interface> read_interfaces() {
   std::vector<Interface> found;
   for (const auto& entry : read_library_file("interfaces")) {
@@ -218,6 +247,7 @@ void print_json(std::span<const Device> devices, std::span<const Interface> inte
                         {"type", gid.type},
                         {"address", gid.address},
                         {"interface", gid.interface}});
+        if (!gid.problem.empty()) gids.back()["problem"] = gid.problem;
       }
       ports.push_back({{"port", port.number},
                        {"state", port.state},
@@ -257,6 +287,7 @@ std::vector<Device> read_devices() {
     found.push_back(read_device(handle));
   }
   std::stable_partition(found.begin(), found.end(), [](const Device& d) { return d.ours; });
+  read_problems(found);
   return found;
 }
 
@@ -267,6 +298,7 @@ int show(const DevicesOptions& options) {
     print_json(found, interfaces);
   } else {
     if (!found.empty()) print_table(found);
+    print_problems(found);
     print_interfaces(interfaces);
   }
   if (!found.empty()) return 0;

@@ -1,0 +1,27 @@
+#pragma once
+
+// Addresses of our devices at which somebody else has the UDP port of RoCE: no queue pair can be
+// set up there.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ip_address.h"
+
+namespace verbena::host {
+
+struct TakenPort {
+  std::string device;
+  IpAddress address;
+  std::string holder;  // who has it, as far as it can be seen
+  std::string reason;  // with the next step
+};
+
+/// Of all devices in the list, now.
+[[nodiscard]] std::vector<TakenPort> taken_ports();
+
+/// A JSON list of them.
+[[nodiscard]] std::string taken_ports_as_json();
+
+}  // namespace verbena::host
