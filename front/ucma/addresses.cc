@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "front/verbs/device.h"
+#include "host/roce_interfaces.h"
 
 namespace verbena::front::ucma {
 
@@ -71,6 +72,13 @@ Result<host::Device> device_with(const IpAddress& address, unsigned scope) {
     if (std::find(device.gids.begin(), device.gids.end(), address) != device.gids.end()) {
       return device;
     }
+  }
+  if (const auto other = host::roce_interface_with(address)) {
+    return Error{EADDRNOTAVAIL,
+                 address.text() + " is an address of " + other->device +
+                     ", which is not ours: under `verbena run`, rdma_cm knows Verbena's devices "
+                     "only; run programs for " +
+                     other->device + " without it"};
   }
   return Error{EADDRNOTAVAIL,
                "no device has the address " + address.text() + "; see \"verbena devices\""};

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "host/kernel_view.h"
+#include "host/netlink.h"
 
 namespace verbena::host {
 namespace {
@@ -38,6 +39,21 @@ std::vector<RoceInterface> roce_interfaces() {
     }
   }
   return all;
+}
+
+std::optional<RoceInterface> roce_interface_with(const IpAddress& address) {
+  const auto all = roce_interfaces();
+  const auto links = ask_for_links();
+  if (all.empty() || !links) return std::nullopt;
+  for (const auto& [index, link] : links->all()) {
+    const auto* const found = find_interface(all, link.name);
+    if (found == nullptr) continue;
+    if (std::ranges::find(link.addresses, address, &Link::Address::address) !=
+        link.addresses.end()) {
+      return *found;
+    }
+  }
+  return std::nullopt;
 }
 
 const RoceInterface* find_interface(const std::vector<RoceInterface>& all, std::string_view name) {

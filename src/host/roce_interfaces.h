@@ -1,8 +1,11 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/ip_address.h"
 
 namespace verbena::host {
 
@@ -15,6 +18,9 @@ struct RoceInterface {
 
 /// As the kernel's sysfs has them.
 [[nodiscard]] std::vector<RoceInterface> roce_interfaces();
+
+/// Whose port an address of this machine is. nullopt: nobody's of them.
+[[nodiscard]] std::optional<RoceInterface> roce_interface_with(const IpAddress& address);
 
 /// nullptr: not among them.
 [[nodiscard]] const RoceInterface* find_interface(const std::vector<RoceInterface>& all,
