@@ -44,8 +44,8 @@ readonly agent_port=2323 files_port=2324
 # usr-is-merged keeps apt from choosing usrmerge, which would bring perl along.
 readonly kernel_package=linux-image-amd64
 readonly packages=(usr-is-merged bash busybox-static coreutils ibverbs-providers ibverbs-utils
-  iproute2 kmod libfmt9 libssl3 libstdc++6 perftest rdmacm-utils socat)  # libraries: the labs'
-readonly modules=(virtio_pci virtio_net virtio_rng ib_uverbs rdma_ucm rdma_rxe crc32_generic)
+  iproute2 kmod libfmt9 libisal2 libssl3 libstdc++6 perftest rdmacm-utils socat)  # libraries: ours
+readonly modules=(virtio_pci virtio_net virtio_rng veth ib_uverbs rdma_ucm rdma_rxe crc32_generic)
 
 say() { echo "kernel-vm: $*" >&2; }
 die() { say "$*"; exit 1; }

@@ -9,7 +9,8 @@
 #
 # REGEX chooses cases by name. Our end runs as user nobody. In the cases called _loss, every
 # hundredth RoCE packet of each direction is dropped on its way; not of UC and UD, whose programs
-# wait for every message. Of the labs, those called _in_vm have both ends on rxe. Exit status: 0 all
+# wait for every message. Of the labs, those called _in_vm have both ends on rxe. The cases called
+# beside_ have Verbena itself in the VM, beside the kernel's RDMA. Exit status: 0 all
 # passed, or skipped where a VM can't run (the reason is printed); 1 otherwise. Logs of failed cases
 # are kept. The whole takes ten minutes on an emulated CPU.
 # A VM that is up already under KERNEL_VM_NAME (see kernel-vm.sh) is used and left running.
@@ -464,6 +465,8 @@ put_programs() {
 
 # shellcheck source=tests/interop/kernel_labs.sh
 . "$(dirname "$vm")/kernel_labs.sh"
+# shellcheck source=tests/interop/kernel_beside.sh
+. "$(dirname "$vm")/kernel_beside.sh"
 
 # ---------------------------------------------------------------- all cases
 
@@ -535,6 +538,7 @@ run_all() {
     for direction in kernel verbena; do run_other $direction "$name"; done
   done
   run_labs
+  run_beside
 }
 
 find_gids() { # GID indices of both ends, or the reason why there is none
@@ -565,7 +569,7 @@ declare -A gids
 while (($#)); do
   case $1 in
     -h | --help) awk 'NR > 1 { if (!/^#/ || /shellcheck/) exit; sub(/^# ?/, ""); print }' "$0"; exit ;;
-    --list) awk 'NF { print $1 "_kernel_serves\n" $1 "_verbena_serves" }' <<<"$cases"$'\n'"${other_cases// /$'\n'}"; list_labs; exit ;;
+    --list) awk 'NF { print $1 "_kernel_serves\n" $1 "_verbena_serves" }' <<<"$cases"$'\n'"${other_cases// /$'\n'}"; list_labs; list_beside; exit ;;
     --logs) keep_logs=${2:?--logs needs a directory}; shift ;;
     --selftest) selftest=yes ;;
     -*) echo "kernel_test: unknown option $1; see --help" >&2; exit 1 ;;
