@@ -128,8 +128,8 @@ std::string taken_ports_as_json() {
   for (const TakenPort& t : taken_ports()) {
     text +=
         fmt::format(R"({}{{"device":{},"address":{},"holder":{},"reason":{}}})",
-                    text.empty() ? "" : ",", host::quoted(t.device), host::quoted(t.address.text()),
-                    host::quoted(t.holder), host::quoted(t.reason));
+                    text.empty() ? "" : ",", json_quoted(t.device), json_quoted(t.address.text()),
+                    json_quoted(t.holder), json_quoted(t.reason));
   }
   return "[" + text + "]";
 }

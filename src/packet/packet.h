@@ -58,10 +58,11 @@ enum class Malformed : std::uint8_t { too_short, bad_version, unknown_opcode, ba
 [[nodiscard]] constexpr std::size_t header_size(Opcode op) {
   return Bth::kSize + info_of(op).extension_size();
 }
-static_assert(
-    std::ranges::max(detail::kOpcodeTable, {}, &OpcodeInfo::extension_bytes).extension_size() +
-        Bth::kSize ==
-    kMaxHeaderSize);
+// Not std::ranges::max(): GCC 13.3 crashes on it here.
+static_assert(std::ranges::max_element(detail::kOpcodeTable, {}, &OpcodeInfo::extension_bytes)
+                      ->extension_size() +
+                  Bth::kSize ==
+              kMaxHeaderSize);
 
 /// Bytes that round a payload up to a multiple of 4.
 [[nodiscard]] constexpr std::uint8_t pad_of(std::size_t payload) {

@@ -73,7 +73,7 @@ Status OutputFile::append(std::string_view records) {
     if (n < 0) {
       const int why = errno;
       // Best effort: on a full disk this is what still works.
-      static_cast<void>(::ftruncate(fd_.get(), static_cast<off_t>(size_)));
+      [[maybe_unused]] const int cut = ::ftruncate(fd_.get(), static_cast<off_t>(size_));
       fd_.reset();
       return system_error(why, "write " + path_);
     }

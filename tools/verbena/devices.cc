@@ -198,10 +198,10 @@ void print_table(std::span<const Device> devices) {
 void read_problems(std::vector<Device>& devices) {
   for (const auto& taken : read_library_file("ports")) {
     for (Device& device : devices) {
-      if (device.name != taken.at("device")) continue;
+      if (taken.at("device") != device.name) continue;
       for (Port& port : device.ports) {
         for (Gid& gid : port.gids) {
-          if (gid.address == taken.at("address")) gid.problem = taken.at("reason");
+          if (taken.at("address") == gid.address) gid.problem = taken.at("reason");
         }
       }
     }
