@@ -5,6 +5,7 @@ import dataclasses
 import os
 import pathlib
 import pwd
+import re
 import signal
 import subprocess
 import time
@@ -81,6 +82,10 @@ class Mpich(Collectives):
     def command(self, program):
         return "mpirun.mpich", "-n", str(self.ranks), program
 
+    def environment(self, network):
+        # As if each rank had a node of its own: no shared memory beside UCX.
+        return {**super().environment(network), "MPIR_CVAR_NOLOCAL": "1"}
+
 
 # ---------------------------------------------------------------- Slurm
 
@@ -126,12 +131,20 @@ class Slurm:
     def logs(self):
         return "\n".join(tail(process) for process in self._started)
 
+    @staticmethod
+    def _version():
+        words = subprocess.run(["slurmd", "-V"], capture_output=True, text=True, check=True).stdout
+        year, month = re.search(r"(\d+)\.(\d+)\.\d+", words).groups()
+        return int(year), int(month)
+
     def _write_files(self):
         user = pwd.getpwuid(self._host.uid()).pw_name
         address = self._end.addresses[4]
         key = pathlib.Path(self._folder, "key")
         key.write_bytes(os.urandom(32))
         key.chmod(0o600)
+        if self._version() >= (23, 11):  # from then on it wants cgroups unless told otherwise
+            pathlib.Path(self._folder, "cgroup.conf").write_text("CgroupPlugin=disabled\n")
         for name in ("state", "spool"):
             os.mkdir(f"{self._folder}/{name}", 0o755)
         pathlib.Path(self.config).write_text(f"""
