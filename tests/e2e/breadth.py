@@ -4,6 +4,7 @@ bad network. docs/clients.md has the tables."""
 import dataclasses
 import pathlib
 import re
+import subprocess
 
 from cases import (ERROR_LINE, LO, Case, check_pair, compiled, make_way, next_tcp_port, start_pair,
                    wait_for_pair)
@@ -18,7 +19,19 @@ from programs import CaseFailed, need_programs, tail
 LATENCY_OF_DURATION = re.compile(r"tps average\s+\d+ +[1-9]\d* +[\d.]+ +[\d.]+ *$", re.M)
 # perftest goes on without an option that it thinks the device hasn't got.
 REFUSED_OPTION = re.compile(r"^.*not recognized.*$", re.M)
+# Some releases of perftest have them (4.5), some don't (25.01).
+VARYING_OPTIONS = ("--inline_recv",)
 XRC_FILES = tuple(f"/tmp/xrc_domain_{end}" for end in ("client", "server"))
+
+
+def lacking_options(pair):
+    program, *options = pair.split()
+    varying = [option for option in options if option.split("=")[0] in VARYING_OPTIONS]
+    if not varying:
+        return []
+    usage = subprocess.run([program, "--help"], capture_output=True, text=True, check=False)
+    known = usage.stdout + usage.stderr
+    return [option for option in varying if option.split("=")[0] not in known]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +54,9 @@ class Together(Case):
         finally:
             for path in XRC_FILES:
                 pathlib.Path(path).unlink(missing_ok=True)
-        return f"{len(self.pairs)} pairs"
+        lacking = [option for pair in self.pairs for option in lacking_options(pair)]
+        without = f", without {' '.join(lacking)}, which this perftest lacks" if lacking else ""
+        return f"{len(self.pairs)} pairs{without}"
 
     def run_together(self, host, network, pairs):
         wrapper = (compiled(host, "default_buffers"),) if self.default_buffers else ()
@@ -49,6 +64,7 @@ class Together(Case):
         try:
             for pair in pairs:
                 program, *options = pair.split()
+                options = [o for o in options if o not in lacking_options(pair)]
                 started.append((program, *start_pair(host, network, program, options, 4, wrapper)))
             for program, server, client in started:
                 self.check(host, program, server, client)
