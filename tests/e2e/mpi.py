@@ -11,7 +11,7 @@ import subprocess
 import time
 
 from cases import LO, Case, check_output, next_tcp_port
-from clients import FABRIC, bytes_sent
+from clients import FABRIC, bytes_sent, need_ucx
 from observing import open_folder
 from programs import CaseFailed, CaseSkipped, need_programs, tail
 
@@ -22,6 +22,7 @@ ROUNDS, BLOCK = 3, 80000
 def mpi_program(host, implementation):
     """programs/mpi_collectives.c, made for "openmpi" or "mpich" when it is needed first."""
     compiler = f"mpicc.{implementation}"
+    need_ucx()
     need_programs(compiler, f"mpirun.{implementation}")
     program = os.path.join(host.logs, f"mpi_collectives.{implementation}")
     if not os.path.exists(program):
