@@ -9,6 +9,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
+import threading
 
 import kill
 from network import Topology
@@ -29,6 +30,7 @@ PERFTEST = ("ib_write_bw", "ib_read_bw", "ib_send_bw", "ib_write_lat", "ib_send_
 KIB, MIB = 1 << 10, 1 << 20
 
 _tcp_ports = itertools.count(21000)
+_compiling = threading.Lock()  # cases run side by side
 
 
 def next_tcp_port():
@@ -101,9 +103,10 @@ def compiled(host, name, *libraries):
     need_programs("cc")
     source = pathlib.Path(__file__).parent / "programs" / f"{name}.c"
     program = os.path.join(host.logs, name)
-    if not os.path.exists(program):
-        subprocess.run(["cc", "-O2", "-o", program, str(source), *libraries], check=True)
-        os.chmod(program, 0o755)
+    with _compiling:
+        if not os.path.exists(program):
+            subprocess.run(["cc", "-O2", "-o", program, str(source), *libraries], check=True)
+            os.chmod(program, 0o755)
     return program
 
 
@@ -294,8 +297,11 @@ def capable_program(folder):
 
 def static_program(folder):
     del folder
-    for path in ("/bin/busybox", "/sbin/ldconfig"):
-        if os.access(path, os.X_OK) and b"/ld-linux" not in pathlib.Path(path).read_bytes()[:4096]:
+    for path in ("/bin/busybox", "/sbin/ldconfig.real", "/sbin/ldconfig"):
+        if not os.access(path, os.X_OK):
+            continue
+        start = pathlib.Path(path).read_bytes()[:4096]
+        if start.startswith(b"\x7fELF") and b"/ld-linux" not in start:
             return "run", "--", path, "--version"
     raise CaseSkipped("no static program at hand (busybox-static has one)")
 
