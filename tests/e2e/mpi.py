@@ -44,7 +44,8 @@ class Collectives(Case):
         with host.scratch() as folder:
             counting = host.with_options(f"--stats={folder}/stats.json")
             status, output = counting.run(network.server.namespace, self.command(program),
-                                          timeout=self.timeout, env=self.environment(network))
+                                          timeout=self.timeout,
+                                          env={**self.environment(network), "TMPDIR": folder})
             return self.check(status, output, folder, network)
 
     def environment(self, network):

@@ -58,7 +58,13 @@ enter() {
     mount -t tmpfs tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=755 tmpfs "$root/run"
     mount -t tmpfs -o mode=1777 tmpfs "$root/tmp"
-    exec chroot "$root" "$@"' enter "$folder" "$@"
+    # Not chroot: the kernel allows no user namespaces in one.
+    cd "$root"
+    pivot_root . .
+    umount -l .
+    cd /
+    export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
+    exec "$@"' enter "$folder" "$@"
 }
 
 in_root() {
