@@ -5,7 +5,9 @@
 #include <link.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/random.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -13,6 +15,13 @@ int epoll_pwait2(int epoll, struct epoll_event* events, int max, const struct ti
                  const sigset_t* signals) {
   return (int)syscall(SYS_epoll_pwait2, epoll, events, max, timeout, signals,
                       sizeof(uint64_t)); /* of the kernel's sigset_t */
+}
+
+/* std::random_device asks it. */
+uint32_t arc4random(void) {
+  uint32_t number;
+  if (getrandom(&number, sizeof number, 0) != sizeof number) abort(); /* never: it is short */
+  return number;
 }
 
 struct search {

@@ -4,10 +4,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <vector>
 
 namespace verbena::tool {
 namespace {
@@ -18,6 +20,17 @@ constexpr std::string_view kSeparators = " :";  // of LD_PRELOAD, see ld.so(8)
 std::string_view variable(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr ? value : "";
+}
+
+/// The entries of a LD_PRELOAD.
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> entries;
+  while (!list.empty()) {
+    const auto end = list.find_first_of(kSeparators);
+    if (const auto entry = list.substr(0, end); !entry.empty()) entries.push_back(entry);
+    list = end == std::string_view::npos ? "" : list.substr(end + 1);
+  }
+  return entries;
 }
 
 /// In a namespace of its own, so that libraries of this process neither help nor stand in the way.
@@ -35,28 +48,32 @@ PreloadLibrary find_preload_library() {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) return {"", "", fmt::format("/proc/self/exe: {}", error.message())};
   const auto folder = self.parent_path().parent_path() / "lib" / "verbena";
-  PreloadLibrary library{folder, folder / "libibverbs.so.1", ""};
-  const auto bare = folder / "bare" / "libibverbs.so.1";
-  if (exists(bare, error) && !system_has_rdma_core()) library.path = bare;
-  if (access(library.path.c_str(), R_OK) != 0) {
+  const auto bare = folder / "bare";
+  const bool alone = exists(bare, error) && !system_has_rdma_core();
+  const std::string file = (alone ? bare : folder) / "libibverbs.so.1";
+  PreloadLibrary library{folder, file, ""};
+  if (alone) {
+    // A program's own libraries come before those that ours needs, but after all that are
+    // preloaded.
+    library.path.append(":").append(bare / "rdma-core" / "librdmacm.so.1");
+  }
+  if (access(file.c_str(), R_OK) != 0) {
     library.problem = fmt::format("the preload library {}: {}; build or install Verbena again",
-                                  library.path, std::strerror(errno));
-  } else if (library.path.find_first_of(kSeparators) != std::string::npos) {
+                                  file, std::strerror(errno));
+  } else if (file.find_first_of(kSeparators) != std::string::npos) {
     library.problem = fmt::format(
         "the preload library \"{}\": LD_PRELOAD can't hold a path with a space or a colon; "
         "install Verbena elsewhere",
-        library.path);
+        file);
   }
   return library;
 }
 
-std::string with_preload(std::string_view library, std::string_view before) {
-  std::string result{library};
-  while (!before.empty()) {
-    const auto end = before.find_first_of(kSeparators);
-    const auto entry = before.substr(0, end);
-    if (!entry.empty() && entry != library) result.append(":").append(entry);
-    before = end == std::string_view::npos ? "" : before.substr(end + 1);
+std::string with_preload(std::string_view ours, std::string_view before) {
+  const auto entries = split(ours);
+  std::string result{ours};
+  for (const std::string_view entry : split(before)) {
+    if (std::ranges::find(entries, entry) == entries.end()) result.append(":").append(entry);
   }
   return result;
 }
@@ -73,7 +90,7 @@ void set_preload_environment(const std::string& library) {
 
 bool is_preloaded(const std::string& library) {
   const auto value = variable("LD_PRELOAD");
-  return value.substr(0, value.find_first_of(kSeparators)) == library;
+  return !library.empty() && with_preload(library, value) == value;
 }
 
 }  // namespace verbena::tool

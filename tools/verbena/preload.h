@@ -12,14 +12,14 @@ namespace verbena::tool {
 /// prefix as in a build tree. The portable archive has a second one, which brings rdma-core along,
 /// for machines without it.
 struct PreloadLibrary {
-  std::string folder;  // lib/verbena
-  std::string path;
+  std::string folder;   // lib/verbena
+  std::string path;     // as LD_PRELOAD has it
   std::string problem;  // empty: usable
 };
 [[nodiscard]] PreloadLibrary find_preload_library();
 
-/// `before` is LD_PRELOAD as it is: our library goes in front, the others keep their order.
-[[nodiscard]] std::string with_preload(std::string_view library, std::string_view before);
+/// `before` is LD_PRELOAD as it is: ours go in front, the others keep their order.
+[[nodiscard]] std::string with_preload(std::string_view ours, std::string_view before);
 
 /// `before` is ASAN_OPTIONS as it is. A program built with AddressSanitizer insists on being
 /// the first library unless it is told otherwise.

@@ -12,6 +12,7 @@ TEST(WithPreload, PutsUsFirstAndKeepsTheOthers) {
   EXPECT_EQ(with_preload("/us.so", "/a.so:/b.so"), "/us.so:/a.so:/b.so");
   EXPECT_EQ(with_preload("/us.so", "/a.so /b.so"), "/us.so:/a.so:/b.so");
   EXPECT_EQ(with_preload("/us.so", "/a.so:/us.so::"), "/us.so:/a.so");
+  EXPECT_EQ(with_preload("/us.so:/cm.so", "/a.so /cm.so:/us.so"), "/us.so:/cm.so:/a.so");
 }
 
 TEST(WithAsanOption, IsAppendedOnce) {
