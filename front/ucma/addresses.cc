@@ -74,11 +74,8 @@ Result<host::Device> device_with(const IpAddress& address, unsigned scope) {
     }
   }
   if (const auto other = host::roce_interface_with(address)) {
-    return Error{EADDRNOTAVAIL,
-                 address.text() + " is an address of " + other->device +
-                     ", which is not ours: under `verbena run`, rdma_cm knows Verbena's devices "
-                     "only; run programs for " +
-                     other->device + " without it"};
+    return Error{kAnothersAddress,
+                 address.text() + " is an address of " + other->device + ", which is not ours"};
   }
   return Error{EADDRNOTAVAIL,
                "no device has the address " + address.text() + "; see \"verbena devices\""};

@@ -4,6 +4,7 @@
 
 #include <netinet/in.h>
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -34,7 +35,10 @@ struct SocketEndpoint {
 std::size_t put_endpoint(void* to, bool v6, const std::optional<IpAddress>& address,
                          std::uint16_t port, unsigned scope);
 
-/// The device with that address, as it is now. EADDRNOTAVAIL.
+/// The code of an error: the address is one of a device that isn't ours.
+inline constexpr int kAnothersAddress = EXDEV;
+
+/// The device with that address, as it is now. EADDRNOTAVAIL, kAnothersAddress.
 [[nodiscard]] Result<host::Device> device_with(const IpAddress& address, unsigned scope);
 
 }  // namespace verbena::front::ucma

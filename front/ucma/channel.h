@@ -6,10 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "base/result.h"
 #include "cm/parameters.h"
+#include "front/ucma/kernel_side.h"
 
 namespace verbena::front::ucma {
 
@@ -44,6 +46,7 @@ struct Channel {
 
   ino_t inode = 0;  // of the program's end
   std::deque<QueuedEvent> events;
+  std::unique_ptr<KernelSide> kernels;  // once there is an id at a device that isn't ours
 
  private:
   explicit Channel(int ours) : ours_{ours} {}

@@ -9,9 +9,11 @@
 #include <cstring>
 
 #include "cm/connection_manager.h"
+#include "front/ucma/addresses.h"
 #include "front/ucma/commands.h"
 #include "front/ucma/descriptors.h"
 #include "front/ucma/newer_commands.h"
+#include "front/ucma/passed_on.h"
 #include "front/verbs/guarded.h"
 #include "system/long_waits.h"
 
@@ -174,8 +176,12 @@ ssize_t write_device(int fd, ino_t inode, const void* bytes, std::size_t size) {
     const auto lock = ucma.lock();
     Channel* const channel = ucma.find_channel(inode);
     if (channel == nullptr) return gone();
-    Status done =
-        entry.handler(ucma, Command{.fd = fd, .channel = *channel, .in = in, .room = header.out});
+    const Command command{.fd = fd, .channel = *channel, .in = in, .room = header.out};
+    if (auto passed = pass_on(ucma, header.cmd, command)) return *passed;
+    Status done = entry.handler(ucma, command);
+    if (!done && done.error().code == kAnothersAddress) {
+      done = hand_over(ucma, header.cmd, command);
+    }
     ucma.take_news();
     return done;
   });

@@ -44,6 +44,8 @@ struct Id {
   packet::PortSpace space{};
   bool datagrams = false;
   cm::Transport transport{};
+  std::uint8_t qp_type = 0;                // as the program said it
+  std::optional<std::uint32_t> kernels{};  // the handle, if the id is at a device of the kernel's
 
   IdState state = IdState::idle;
   bool v6 = false;

@@ -109,6 +109,7 @@ Status create_id(Ucma& ucma, const Command& command) {
   id.space = static_cast<packet::PortSpace>(c.ps);
   id.datagrams = *type == IBV_QPT_UD;
   id.transport = *transport;
+  id.qp_type = c.qp_type;
   auto answered = command.answer(c.response, rdma_ucm_create_id_resp{.id = id.handle});
   if (!answered) ucma.destroy_id(id);
   return answered;
@@ -137,6 +138,9 @@ Status migrate_id(Ucma& ucma, const Command& command) {
   const rdma_ucm_migrate_resp response{.events_reported = (*id)->events_reported};
   if (auto answered = command.answer(c.response, response); !answered) return answered;
   if (from == &command.channel) return Ok{};
+  if ((*id)->kernels) {
+    if (auto moved = ucma.move_in_kernel(**id, command.channel); !moved) return moved;
+  }
   // Its events move with it, in order, and so do the requests that they bring.
   from->remove([&](const QueuedEvent& e) { return e.id == (*id)->handle; },
                [&](const QueuedEvent& e) {

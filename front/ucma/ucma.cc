@@ -52,6 +52,18 @@ Outcome outcome_of(cm::EventKind kind, IdState now) {
 
 }  // namespace
 
+Ucma::Ucma()
+    : kernel_watch_{[](std::uint64_t inode) noexcept {
+        Ucma& ucma = instance();
+        const auto lock = ucma.lock();
+        Channel* const channel = ucma.find_channel(inode);
+        if (channel == nullptr) return;  // closed meanwhile
+        static_cast<void>(guarded_status("rdma_cm event of the kernel's", [&]() -> Status {
+          ucma.take_kernel_events(*channel);
+          return Ok{};
+        }));
+      }} {}
+
 Ucma& Ucma::instance() {
   static auto& all = *new Ucma;
   return all;
@@ -121,6 +133,8 @@ void Ucma::survive_fork() {
 
 void Ucma::forget_all() {
   nic_ = nullptr;
+  kernel_watch_.forget();  // before the channels: they would end what the parent watches
+  by_kernel_handle_.clear();
   by_connection_.clear();
   by_listener_.clear();
   memberships_.clear();
@@ -235,6 +249,7 @@ void Ucma::destroy_id(Id& id) {
       if (id.connection) manager.destroy(*id.connection, now);
     });
   }
+  if (id.kernels) detach_from_kernel(id);
   if (id.listener) stop_listening(id);
   if (id.connection) by_connection_.erase(key(*id.connection));
   drop_events_of(id);
@@ -250,6 +265,70 @@ void Ucma::attach(Id& id, cm::ConnectionId connection) {
 void Ucma::attach(Id& id, cm::ListenerId listener) {
   id.listener = listener;
   by_listener_[key(listener)] = &id;
+}
+
+// ---- ids that the kernel has
+
+Result<KernelSide*> Ucma::kernel_side(Channel& channel) {
+  if (channel.kernels == nullptr) {
+    survive_fork();
+    auto opened = KernelSide::open(kernel_watch_, channel.inode);
+    if (!opened) return opened.error();
+    channel.kernels = std::move(*opened);
+  }
+  return channel.kernels.get();
+}
+
+void Ucma::attach(Id& id, std::uint32_t handle) {
+  id.kernels = handle;
+  by_kernel_handle_[handle] = &id;
+}
+
+void Ucma::detach_from_kernel(Id& id) {
+  rdma_ucm_destroy_id_resp response{};
+  const rdma_ucm_destroy_id in{
+      .response = reinterpret_cast<std::uint64_t>(&response), .id = *id.kernels, .reserved = 0};
+  static_cast<void>(id.channel->kernels->command(RDMA_USER_CM_CMD_DESTROY_ID, in, sizeof response));
+  by_kernel_handle_.erase(*id.kernels);
+  id.kernels.reset();
+}
+
+Status Ucma::move_in_kernel(const Id& id, Channel& to) {
+  auto kernel = kernel_side(to);
+  if (!kernel) return kernel.error();
+  rdma_ucm_migrate_resp response{};
+  const rdma_ucm_migrate_id in{.response = reinterpret_cast<std::uint64_t>(&response),
+                               .id = *id.kernels,
+                               .fd = static_cast<std::uint32_t>(id.channel->kernels->fd())};
+  return (*kernel)->command(RDMA_USER_CM_CMD_MIGRATE_ID, in, sizeof response);
+}
+
+void Ucma::take_kernel_events(Channel& channel) {
+  if (channel.kernels == nullptr) return;
+  while (const auto event = channel.kernels->next_event()) handle_kernel_event(channel, *event);
+}
+
+/// As the kernel's, but for the names of ids, which are ours.
+void Ucma::handle_kernel_event(Channel& channel, rdma_ucm_event_resp event) {
+  QueuedEvent queued{};
+  if (event.event == static_cast<std::uint32_t>(EventType::connect_request)) {
+    // It names the new id, and the listener by what the program calls it.
+    const auto listener = std::ranges::find_if(by_kernel_handle_, [&](const auto& entry) {
+      return entry.second->channel == &channel && entry.second->uid == event.uid;
+    });
+    if (listener == by_kernel_handle_.end()) return;
+    queued.id = listener->second->handle;
+    Id& id = create_id(channel);
+    attach(id, event.id);
+    queued.request = id.handle;
+    event.id = id.handle;
+  } else {
+    const auto found = by_kernel_handle_.find(event.id);
+    if (found == by_kernel_handle_.end()) return;  // destroyed meanwhile
+    queued.id = event.id = found->second->handle;
+  }
+  queued.event = event;
+  channel.add(queued);
 }
 
 // ---- multicast

@@ -21,6 +21,7 @@
 #include "front/ucma/channel.h"
 #include "front/ucma/event_type.h"
 #include "front/ucma/id.h"
+#include "host/descriptor_watch.h"
 #include "host/nic.h"
 
 namespace verbena::front::ucma {
@@ -70,11 +71,19 @@ class Ucma final : host::ConnectionObserver {
   void attach(Id& id, cm::ConnectionId connection);
   void attach(Id& id, cm::ListenerId listener);
 
+  // Ids that the kernel has.
+
+  [[nodiscard]] Result<KernelSide*> kernel_side(Channel& channel);
+  /// `id` is the kernel's `handle` from now on.
+  void attach(Id& id, std::uint32_t handle);
+  void detach_from_kernel(Id& id);
+  [[nodiscard]] Status move_in_kernel(const Id& id, Channel& to);
+
  private:
   /// Half of what librdmacm has room for: a free one is found at once.
   static constexpr std::uint32_t kMaxHandles = 1u << 18;
 
-  Ucma() = default;
+  Ucma();
   void destroy(Channel& channel);
   /// Destroys what belongs to channels that nobody holds any more. Forked children and
   /// close_range() go around the hook: once in a while.
@@ -89,6 +98,8 @@ class Ucma final : host::ConnectionObserver {
 
   void handle(const cm::Event& news);
   void handle_request(const cm::Event& news);
+  void take_kernel_events(Channel& channel);
+  void handle_kernel_event(Channel& channel, rdma_ucm_event_resp event);
   void drop_events_of(Id& id);
   [[nodiscard]] std::uint32_t new_handle();
 
@@ -99,6 +110,8 @@ class Ucma final : host::ConnectionObserver {
   std::unordered_map<std::uint32_t, std::unique_ptr<Membership>> memberships_;
   std::unordered_map<std::uint64_t, Id*> by_connection_;  // cm::ConnectionId
   std::unordered_map<std::uint64_t, Id*> by_listener_;    // cm::ListenerId
+  std::unordered_map<std::uint32_t, Id*> by_kernel_handle_;
+  host::DescriptorWatch kernel_watch_;  // by the channel's inode
   std::uint32_t next_handle_ = 0;
   std::size_t sweep_at_ = 16;  // channels
 };

@@ -28,9 +28,11 @@ case $program in
   ib_*) server=(-d "$device" -x "$(gid)" -p $port -n 100 -F -u 17) client=("${server[@]}" "$address") ;;
 esac
 
-# A listener of rdma_cm opens the sockets of our device; the others wait for a TCP connection.
-case "$program $*" in
-  rping* | rstream* | *-R*) listens() { grep -q ":$(printf %04X 4791) " /proc/net/{udp,udp6}; } ;;
+# A listener of rdma_cm is known to the kernel, or opens the sockets of our device; the others wait for
+# a TCP connection.
+case "$device:$program $*" in
+  rxe*:rping* | rxe*:rstream*) listens() { rdma resource show cm_id | grep -q "state LISTEN .*:$port "; } ;;
+  *:rping* | *:rstream* | *-R*) listens() { grep -q ":$(printf %04X 4791) " /proc/net/{udp,udp6}; } ;;
   *) listens() { grep -q ":$(printf %04X $port) 0*:0000 0A " /proc/net/{tcp,tcp6}; } ;;
 esac
 
