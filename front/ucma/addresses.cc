@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "front/verbs/device.h"
+#include "host/config.h"
 #include "host/roce_interfaces.h"
 
 namespace verbena::front::ucma {
@@ -73,7 +74,8 @@ Result<host::Device> device_with(const IpAddress& address, unsigned scope) {
       return device;
     }
   }
-  if (const auto other = host::roce_interface_with(address)) {
+  const auto other = host::roce_interface_with(address);
+  if (other && !host::config().only) {
     return Error{kAnothersAddress,
                  address.text() + " is an address of " + other->device + ", which is not ours"};
   }

@@ -7,6 +7,7 @@
 
 #include "cm/connection_manager.h"
 #include "front/ucma/commands.h"
+#include "front/ucma/passed_on.h"
 #include "front/ucma/path.h"
 #include "front/verbs/device.h"
 
@@ -117,7 +118,9 @@ Status listen(Ucma& ucma, const Command& command) {
     id.state = IdState::bound;
   }
   if (id.state != IdState::bound) return wrong_state("bound, and not connected");
-  if (auto opened = open_addresses(nic, id); !opened) return opened;
+  // Beside rxe, which has the UDP port at every address, the kernel alone listens.
+  const bool in_kernel = !id.source && listen_in_kernel(ucma, id, c.backlog);
+  if (auto opened = open_addresses(nic, id); !opened && !in_kernel) return opened;
 
   using Family = cm::ListenParameters::Family;
   Status listening = Ok{};

@@ -46,6 +46,7 @@ struct Id {
   cm::Transport transport{};
   std::uint8_t qp_type = 0;                // as the program said it
   std::optional<std::uint32_t> kernels{};  // the handle, if the id is at a device of the kernel's
+  std::optional<std::uint32_t> twin{};     // that of a listener in the kernel, at the same port
 
   IdState state = IdState::idle;
   bool v6 = false;

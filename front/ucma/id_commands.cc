@@ -138,9 +138,7 @@ Status migrate_id(Ucma& ucma, const Command& command) {
   const rdma_ucm_migrate_resp response{.events_reported = (*id)->events_reported};
   if (auto answered = command.answer(c.response, response); !answered) return answered;
   if (from == &command.channel) return Ok{};
-  if ((*id)->kernels) {
-    if (auto moved = ucma.move_in_kernel(**id, command.channel); !moved) return moved;
-  }
+  if (auto moved = ucma.move_in_kernel(**id, command.channel); !moved) return moved;
   // Its events move with it, in order, and so do the requests that they bring.
   from->remove([&](const QueuedEvent& e) { return e.id == (*id)->handle; },
                [&](const QueuedEvent& e) {

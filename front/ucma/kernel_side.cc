@@ -31,8 +31,8 @@ KernelSide::~KernelSide() {
   kernel::close(fd_);
 }
 
-Status KernelSide::command(std::uint32_t number, std::span<const std::uint8_t> in,
-                           std::size_t room) const {
+Status KernelSide::write(std::uint32_t number, std::span<const std::uint8_t> in,
+                         std::size_t room) const {
   const rdma_ucm_cmd_hdr header{number, static_cast<std::uint16_t>(in.size()),
                                 static_cast<std::uint16_t>(room)};
   std::vector<std::uint8_t> bytes(sizeof header + in.size());

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <type_traits>
 
 #include "base/result.h"
 #include "host/descriptor_watch.h"
@@ -31,11 +32,12 @@ class KernelSide {
   [[nodiscard]] int fd() const { return fd_; }
 
   /// One command, `room` bytes for its answer. Its errno is the kernel's.
-  [[nodiscard]] Status command(std::uint32_t number, std::span<const std::uint8_t> in,
-                               std::size_t room) const;
+  [[nodiscard]] Status write(std::uint32_t number, std::span<const std::uint8_t> in,
+                             std::size_t room) const;
   template <typename In>
+  requires std::is_trivially_copyable_v<In>
   [[nodiscard]] Status command(std::uint32_t number, const In& in, std::size_t room = 0) const {
-    return command(number, {reinterpret_cast<const std::uint8_t*>(&in), sizeof in}, room);
+    return write(number, {reinterpret_cast<const std::uint8_t*>(&in), sizeof in}, room);
   }
 
   /// nullopt: none waits.

@@ -19,4 +19,8 @@ namespace verbena::front::ucma {
 /// to the kernel.
 [[nodiscard]] Status hand_over(Ucma& ucma, std::uint32_t number, const Command& command);
 
+/// A listener at every address listens at those of the kernel's devices as well. False: there are
+/// none, or it can't.
+bool listen_in_kernel(Ucma& ucma, Id& id, int backlog);
+
 }  // namespace verbena::front::ucma

@@ -249,7 +249,7 @@ void Ucma::destroy_id(Id& id) {
       if (id.connection) manager.destroy(*id.connection, now);
     });
   }
-  if (id.kernels) detach_from_kernel(id);
+  detach_from_kernel(id);
   if (id.listener) stop_listening(id);
   if (id.connection) by_connection_.erase(key(*id.connection));
   drop_events_of(id);
@@ -275,6 +275,7 @@ Result<KernelSide*> Ucma::kernel_side(Channel& channel) {
     auto opened = KernelSide::open(kernel_watch_, channel.inode);
     if (!opened) return opened.error();
     channel.kernels = std::move(*opened);
+    uses_kernel_ = true;
   }
   return channel.kernels.get();
 }
@@ -284,23 +285,40 @@ void Ucma::attach(Id& id, std::uint32_t handle) {
   by_kernel_handle_[handle] = &id;
 }
 
-void Ucma::detach_from_kernel(Id& id) {
+void Ucma::attach_twin(Id& id, std::uint32_t handle) {
+  id.twin = handle;
+  by_kernel_handle_[handle] = &id;
+}
+
+void Ucma::destroy_in_kernel(const Channel& channel, std::uint32_t handle) {
   rdma_ucm_destroy_id_resp response{};
   const rdma_ucm_destroy_id in{
-      .response = reinterpret_cast<std::uint64_t>(&response), .id = *id.kernels, .reserved = 0};
-  static_cast<void>(id.channel->kernels->command(RDMA_USER_CM_CMD_DESTROY_ID, in, sizeof response));
-  by_kernel_handle_.erase(*id.kernels);
-  id.kernels.reset();
+      .response = reinterpret_cast<std::uint64_t>(&response), .id = handle, .reserved = 0};
+  static_cast<void>(channel.kernels->command(RDMA_USER_CM_CMD_DESTROY_ID, in, sizeof response));
+}
+
+void Ucma::detach_from_kernel(Id& id) {
+  for (auto* const handle : {&id.kernels, &id.twin}) {
+    if (!*handle) continue;
+    destroy_in_kernel(*id.channel, **handle);
+    by_kernel_handle_.erase(**handle);
+    handle->reset();
+  }
 }
 
 Status Ucma::move_in_kernel(const Id& id, Channel& to) {
-  auto kernel = kernel_side(to);
-  if (!kernel) return kernel.error();
-  rdma_ucm_migrate_resp response{};
-  const rdma_ucm_migrate_id in{.response = reinterpret_cast<std::uint64_t>(&response),
-                               .id = *id.kernels,
-                               .fd = static_cast<std::uint32_t>(id.channel->kernels->fd())};
-  return (*kernel)->command(RDMA_USER_CM_CMD_MIGRATE_ID, in, sizeof response);
+  for (const auto& handle : {id.kernels, id.twin}) {
+    if (!handle) continue;
+    auto kernel = kernel_side(to);
+    if (!kernel) return kernel.error();
+    rdma_ucm_migrate_resp response{};
+    const rdma_ucm_migrate_id in{.response = reinterpret_cast<std::uint64_t>(&response),
+                                 .id = *handle,
+                                 .fd = static_cast<std::uint32_t>(id.channel->kernels->fd())};
+    auto moved = (*kernel)->command(RDMA_USER_CM_CMD_MIGRATE_ID, in, sizeof response);
+    if (!moved) return moved;
+  }
+  return Ok{};
 }
 
 void Ucma::take_kernel_events(Channel& channel) {

@@ -74,9 +74,14 @@ class Ucma final : host::ConnectionObserver {
   // Ids that the kernel has.
 
   [[nodiscard]] Result<KernelSide*> kernel_side(Channel& channel);
+  /// There was one before.
+  [[nodiscard]] bool uses_kernel() const { return uses_kernel_; }
   /// `id` is the kernel's `handle` from now on.
   void attach(Id& id, std::uint32_t handle);
+  /// `id`, a listener of ours, is also the kernel's `handle`.
+  void attach_twin(Id& id, std::uint32_t handle);
   void detach_from_kernel(Id& id);
+  static void destroy_in_kernel(const Channel& channel, std::uint32_t handle);
   [[nodiscard]] Status move_in_kernel(const Id& id, Channel& to);
 
  private:
@@ -112,6 +117,7 @@ class Ucma final : host::ConnectionObserver {
   std::unordered_map<std::uint64_t, Id*> by_listener_;    // cm::ListenerId
   std::unordered_map<std::uint32_t, Id*> by_kernel_handle_;
   host::DescriptorWatch kernel_watch_;  // by the channel's inode
+  bool uses_kernel_ = false;
   std::uint32_t next_handle_ = 0;
   std::size_t sweep_at_ = 16;  // channels
 };

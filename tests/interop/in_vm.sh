@@ -31,7 +31,7 @@ esac
 # A listener of rdma_cm is known to the kernel, or opens the sockets of our device; the others wait for
 # a TCP connection.
 case "$device:$program $*" in
-  rxe*:rping* | rxe*:rstream*) listens() { rdma resource show cm_id | grep -q "state LISTEN .*:$port "; } ;;
+  rxe*:rping* | rxe*:rstream* | rxe*-R*) listens() { rdma resource show cm_id | grep -q "state LISTEN .*:$port "; } ;;
   *:rping* | *:rstream* | *-R*) listens() { grep -q ":$(printf %04X 4791) " /proc/net/{udp,udp6}; } ;;
   *) listens() { grep -q ":$(printf %04X $port) 0*:0000 0A " /proc/net/{tcp,tcp6}; } ;;
 esac

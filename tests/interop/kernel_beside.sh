@@ -15,11 +15,11 @@ cm_send_lat         ib_send_lat -R
 rc_pingpong_events  ibv_rc_pingpong -e
 write_bw            ib_write_bw
 '
-# rdma_cm's at the address of rxe0 are passed on to the kernel. (perftest's -R listens at every address:
-# at those of our devices alone.)
+# Ids of rdma_cm at the address of rxe0 are the kernel's; perftest's -R listens at every address.
 readonly rxe_programs='
 rping               rping
 rstream             rstream
+cm_write_bw         ib_write_bw -R
 rc_pingpong         ibv_rc_pingpong
 rc_pingpong_events  ibv_rc_pingpong -e
 write_bw            ib_write_bw
