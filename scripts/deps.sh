@@ -23,7 +23,7 @@ packages_of() {
     kernel) echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd iproute2 \
       util-linux ibverbs-utils perftest rdmacm-utils nftables ;;
     systems) echo debootstrap git iproute2 util-linux ;;
-    package) echo debhelper lintian ;;
+    package) echo debhelper lintian python3-yaml yamllint ;;
     *)
       echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench, kernel, systems or package" >&2
       exit 2
