@@ -80,7 +80,8 @@ std::optional<SharedTable> borrow_table(int pid, std::uint32_t slot) {
   const auto folder = "/proc/" + std::to_string(pid) + "/fd/";
   const std::unique_ptr<DIR, int (*)(DIR*)> listing{::opendir(folder.c_str()), ::closedir};
   if (!listing) return std::nullopt;
-  const auto wanted = std::string{"/memfd:"} + SharedTable::kName;
+  std::string wanted = "/memfd:";
+  wanted += SharedTable::kName;
   while (const dirent* entry = ::readdir(listing.get())) {
     const auto path = folder + entry->d_name;
     std::array<char, 64> target{};

@@ -82,7 +82,7 @@ Result<SharedTable> SharedTable::found() {
   if (::ftruncate(memfd.get(), sizeof(Layout)) != 0 ||
       kernel::fcntl(memfd.get(), F_ADD_SEALS, kSeals) != 0) {
     return system_error(
-        errno, "sizing the registry's table to " + std::to_string(sizeof(Layout)) + " bytes");
+        errno, "sizing the registry's table, bytes wanted: " + std::to_string(sizeof(Layout)));
   }
   void* memory =
       ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
