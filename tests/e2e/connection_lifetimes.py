@@ -85,11 +85,24 @@ class Cmtime(WithServer):
     count: int = 1000
 
     def serve(self, host, network, port):
-        need_programs("cmtime")
         address = network.server.addresses[4]
         if self._is_mesh():  # since rdma-core 60
             return ["cmtime", "-L", "-b", address, "-C", address, "-p", str(port), *self._count()]
         return ["cmtime", "-b", address, "-p", str(port), *self._count()]
+
+    def run(self, host, network):
+        if not self._is_mesh():
+            return super().run(host, network)
+        # It asks for a device when all its peers are there, whom it awaits on a TCP port.
+        port = next_tcp_port()
+        server = host.start(network.server.namespace, self.serve(host, network, port))
+        try:
+            host.wait_listening(network.server.namespace, port, server)
+            return self.body(host, network, port, server)
+        except CaseFailed as failure:
+            raise CaseFailed(f"{failure}\n{tail(server)}") from None
+        finally:
+            server.kill()
 
     def body(self, host, network, port, server):
         """Before rdma-core 50 the server never ends. The client says 0 even if all were refused."""
@@ -112,6 +125,7 @@ class Cmtime(WithServer):
 
     @staticmethod
     def _is_mesh():
+        need_programs("cmtime")
         usage = subprocess.run(["cmtime", "-?"], capture_output=True, text=True, check=False)
         return "controller_address" in usage.stdout
 
