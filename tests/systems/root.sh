@@ -97,6 +97,7 @@ list_existing() {
 }
 
 newest_archive() {
+  [[ -d $project/build/packages ]] || return 0
   find "$project/build/packages" -name 'verbena-*-linux-*.tar.gz' -printf '%T@ %p\n' 2>/dev/null |
     sort -n | tail -n 1 | cut -d ' ' -f 2-
 }

@@ -45,14 +45,16 @@ run_case() {
   esac
 }
 
-if [[ ${1-} == --list ]]; then
-  cases
+list_only=false
+[[ ${1-} == --list ]] && list_only=true && shift
+mapfile -t chosen < <(cases | grep -E -- "${1:-.}")
+((${#chosen[@]})) || { echo "run.sh: no case matches \"$1\"; there are:" >&2; cases >&2; exit 1; }
+if $list_only; then
+  printf '%s\n' "${chosen[@]}"
   exit
 fi
 
 mkdir -p "$systems"
-mapfile -t chosen < <(cases | grep -E -- "${1:-.}")
-((${#chosen[@]})) || { echo "run.sh: no case matches \"$1\"; there are:" >&2; cases >&2; exit 1; }
 failed=()
 for name in "${chosen[@]}"; do
   log=$systems/${name//\//-}.log
@@ -61,10 +63,10 @@ for name in "${chosen[@]}"; do
   begin=$SECONDS
   # A subshell of its own, so that set -e holds in it.
   (set +e; run_case "$name") >"$log" 2>&1 || status=$?
-  grep -E '^(SKIPPED|#) ' "$log" || true
+  ((status == 77)) || grep -E '^(SKIPPED|#) ' "$log" || true
   case $status in
     0) echo "PASSED $name: $((SECONDS - begin)) s" ;;
-    77) say_skipped "$name: $(tail -n 1 "$log")" ;;
+    77) say_skipped "$name: $(sed -n 's/^SKIPPED //p' "$log" | tail -n 1)" ;;
     *)
       tail -n 30 "$log"
       echo "FAILED $name: status $status, $((SECONDS - begin)) s"
