@@ -1,6 +1,7 @@
 #include "front/verbs/dm.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -86,9 +87,9 @@ Result<ibv_mr*> register_dm(ibv_pd* pd, ibv_dm* ibdm, std::uint64_t offset, std:
 DeviceMemory::DeviceMemory(std::size_t length_, std::size_t alignment)
     : length{length_}, bytes{nullptr} {
   // Whole pages of its own: a registration makes the pages that it touches present.
-  constexpr std::size_t kPage = 4096;
-  const std::size_t whole = (length + kPage - 1) / kPage * kPage;
-  bytes = static_cast<std::byte*>(std::aligned_alloc(std::max(kPage, alignment), whole));
+  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t whole = (length + page - 1) / page * page;
+  bytes = static_cast<std::byte*>(std::aligned_alloc(std::max(page, alignment), whole));
   if (bytes == nullptr) throw std::bad_alloc{};
   std::memset(bytes, 0, whole);
   allocated += length;

@@ -1,6 +1,7 @@
 #include "front/verbs/mr.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdint>
 #include <cstring>
@@ -57,8 +58,8 @@ Status check(const void* address, std::size_t length, std::uint64_t iova, unsign
                  "the whole address space (addr NULL, length SIZE_MAX) can be registered "
                  "with IBV_ACCESS_ON_DEMAND only"};
   }
-  constexpr std::uint64_t kPageOffset = 0xfff;
-  if (((reinterpret_cast<std::uintptr_t>(address) ^ iova) & kPageOffset) != 0) {
+  const auto page_offset = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) - 1;
+  if (((reinterpret_cast<std::uintptr_t>(address) ^ iova) & page_offset) != 0) {
     return Error{EINVAL, fmt::format("address {} and iova {:#x} differ in their offset in a page",
                                      address, iova)};
   }
