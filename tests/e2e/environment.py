@@ -65,6 +65,10 @@ class ForGithub(Case):
             variables = assignments(
                 printed(host, network.server, "--format", "github", "--pcap", relative))
             expect(variables["VERBENA_PCAP"] == file, f"{variables}")
+            status, output = host.run(network.server.namespace, [host.verbena, "devices"],
+                                      preload=False, env=variables)
+            check_output(status, output, 0, ("vb_lo",))
+            expect(os.path.getsize(file) == 0, "verbena devices writes a capture")
             return devices_with(host, network.server, variables)
 
 

@@ -92,8 +92,9 @@ std::string head(const std::string& name, const std::string& text) {
   std::string title = name;
   std::ranges::transform(title, title.begin(),
                          [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return fmt::format(".TH {} 1 \"\" \"verbena {}\" \"Verbena\"\n.nh\n.SH NAME\n{} \\- {}\n", roff(title),
-                     VERBENA_VERSION, roff(name), roff(text.substr(0, text.find(": verbena"))));
+  return fmt::format(".TH {} 1 \"\" \"verbena {}\" \"Verbena\"\n.nh\n.SH NAME\n{} \\- {}\n",
+                     roff(title), VERBENA_VERSION, roff(name),
+                     roff(text.substr(0, text.find(": verbena"))));
 }
 
 std::string page_of_program(const ProgramDescription& program) {
