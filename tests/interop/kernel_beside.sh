@@ -4,7 +4,8 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2317  # variables of kernel_test.sh
 
 readonly vm_prefix=/opt/verbena vm_verbena=/opt/verbena/bin/verbena vm_script=/opt/interop/in_vm.sh
-readonly beside_limit=150  # seconds
+# Seconds. Both ends share an emulated CPU, and some labs do a thousand rounds.
+readonly beside_limit=300 beside_lab_limit=240
 
 # name              program and options
 readonly beside_programs='
@@ -76,7 +77,7 @@ on_our_devices() { # PREFIX_OF_NAMES [COMMAND...]
     [ -z "$name" ] || run_beside_case "${names}_$name" command_in_vm "$* $vm_script $vm_verbena vb_lo 127.0.0.1 $program"
   done <<<"$beside_programs"
   for lab in $(all_labs); do
-    run_beside_case "${names}_lab_$lab" command_in_vm "$* $vm_verbena lab $lab --timeout $lab_limit"
+    run_beside_case "${names}_lab_$lab" command_in_vm "$* $vm_verbena lab $lab --timeout $beside_lab_limit"
   done
 }
 
