@@ -44,7 +44,7 @@ readonly agent_port=2323 files_port=2324
 # usr-is-merged keeps apt from choosing usrmerge, which would bring perl along.
 readonly kernel_package=linux-image-amd64
 readonly packages=(usr-is-merged bash busybox-static coreutils ibverbs-providers ibverbs-utils
-  iproute2 kmod libfmt9 libisal2 libssl3 libstdc++6 perftest rdmacm-utils socat)  # libraries: ours
+  iproute2 kmod libfmt9 libisal2 libssl3 libstdc++6 perftest rdmacm-utils socat util-linux)  # libraries: ours
 readonly modules=(virtio_pci virtio_net virtio_rng veth ib_uverbs rdma_ucm rdma_rxe crc32_generic)
 
 say() { echo "kernel-vm: $*" >&2; }
