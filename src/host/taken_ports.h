@@ -18,7 +18,7 @@ struct TakenPort {
   std::string reason;  // with the next step
 };
 
-/// Of all devices in the list, now.
+/// Looks at every address of every device of ours.
 [[nodiscard]] std::vector<TakenPort> taken_ports();
 
 /// A JSON list of them.

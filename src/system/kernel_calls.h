@@ -4,10 +4,9 @@
 // those, and must not get our calls, though they get the program's:
 //  - rdma-core's librspreload turns sockets and epoll sets into librdmacm's, which work through us:
 //    a call of ours would come back to us, and wait for a lock that its caller has;
-//  - the runtime of a sanitizer that the program was built with. ThreadSanitizer would take what
-//  the
-//    NIC's thread copies for an unsynchronised write, because it doesn't see how our library, built
-//    without it, tells the program. What a NIC does with memory no sanitizer sees.
+//  - the runtime of a sanitizer that the program was built with. It doesn't see how our library,
+//    built without it, tells the program of a copy, so ThreadSanitizer would report a race.
+//    Sanitizers don't see writes made by a NIC.
 // Our own builds with a sanitizer see both sides, and keep the wrappers.
 
 #include <fcntl.h>

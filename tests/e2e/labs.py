@@ -68,6 +68,11 @@ class BesideTheUsualPorts(Case):
                   host.start(namespace, ["python3", "-c", holder], preload=False)]
         try:
             wait_for_line(host, others[1], "^held$")
+            deadline = host.deadline(10)
+            client = ["rping", "-c", "-a", "127.0.0.1", "-p", "7471", "-C", "1"]
+            while host.run(namespace, client)[0] != 0:
+                if time.monotonic() > deadline:
+                    raise CaseFailed("rping doesn't listen on port 7471\n" + tail(others[0]))
             for lab in ("hello", "across-hosts", "pingpong", "rendezvous"):
                 Lab(self.topology, self.label, lab=lab).run(host, network)
             if others[0].poll() is not None:

@@ -23,6 +23,7 @@ fi
 failed=0
 server=
 folder=$(mktemp -d /tmp/verbena-test.XXXXXX)
+# The server may have ended by itself.
 trap '[[ -z $server ]] || kill "$server" 2>/dev/null || true; rm -rf "$folder"' EXIT
 cd "$folder"
 

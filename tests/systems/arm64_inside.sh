@@ -12,31 +12,30 @@ cmake --preset release -B "$build" -DVERBENA_OUTPUT_ROOT="$build" -DVERBENA_BENC
   -DCMAKE_CROSSCOMPILING_EMULATOR=/usr/bin/qemu-aarch64-static
 cmake --build "$build" -j "$(nproc)"
 
-# unit/wire and unit/host ask the kernel for what the emulator doesn't pass on.
+echo "SKIPPED unit/wire, unit/host, abi and rdmapp: never tried under qemu-user"
 failed=0
 ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --timeout 300 \
   -L '^(unit/(base|settings|packet|engine|cm|labs|rdmapp|tools)|golden|sim|fuzz)$' || failed=1
 
 library=$build/lib/verbena/libibverbs.so.1
-arm64() { qemu-aarch64-static -E LD_PRELOAD="$library" "$@"; }
+arm64=(qemu-aarch64-static -E LD_PRELOAD="$library")
 
 port=18515
 for service in rc uc ud srq; do
   program=/arm64-programs/usr/bin/ibv_${service}_pingpong
   port=$((port + 1))
-  arm64 "$program" -d vb_lo -g 0 -p $port >/tmp/server.log 2>&1 &
+  "${arm64[@]}" "$program" -d vb_lo -g 0 -p $port >/tmp/server.log 2>&1 &
   server=$!
   for ((i = 0; i < 200; i++)); do  # /proc/net/tcp is this network's
     grep -qE ":$(printf %04X $port) [0-9A-F]+:0000 0A" /proc/net/tcp /proc/net/tcp6 && break
     sleep 0.05
   done
-  if timeout 120 qemu-aarch64-static -E LD_PRELOAD="$library" "$program" -d vb_lo -g 0 -p $port \
-    127.0.0.1 >/tmp/client.log 2>&1 && wait $server; then
+  if timeout 120 "${arm64[@]}" "$program" -d vb_lo -g 0 -p $port 127.0.0.1 >/tmp/client.log 2>&1 && wait $server; then
     echo "# arm64: ibv_${service}_pingpong: $(tail -n 1 /tmp/client.log)"
   else
     cat /tmp/server.log /tmp/client.log
     echo "# arm64: ibv_${service}_pingpong failed"
-    kill $server 2>/dev/null || true
+    kill $server 2>/dev/null || true # it may have ended by itself
     failed=1
   fi
 done

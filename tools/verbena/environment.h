@@ -28,7 +28,7 @@ struct EnvironmentEntry {
   std::string value;
 };
 
-/// Who will read it.
+/// The reader of the printed variables.
 enum class EnvironmentFormat {
   shell,   // eval "$(verbena env)"
   docker,  // docker run --env-file FILE, podman's too

@@ -2,12 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include <bit>
-
 namespace verbena::host {
 namespace {
 
-// As Linux 6.1 prints it on a machine whose numbers begin with the lowest byte.
+// As Linux 6.1 prints it on x86_64: each word of an address is a little-endian number.
 constexpr std::string_view kUdp =
     "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout "
     "inode ref pointer drops\n"
@@ -28,7 +26,6 @@ constexpr std::string_view kUdp6 =
 IpAddress address(std::string_view text) { return IpAddress::parse(text).value(); }
 
 TEST(UdpTable, SocketsOfBothFamilies) {
-  if constexpr (std::endian::native != std::endian::little) GTEST_SKIP() << "words are turned here";
   EXPECT_EQ(parse_udp_table(kUdp),
             (std::vector<UdpSocketEntry>{{address("127.0.0.1"), 4791, 1000, 26013},
                                          {address("0.0.0.0"), 68, 0, 17423}}));
