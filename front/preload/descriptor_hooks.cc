@@ -44,7 +44,7 @@ int copied(int fd, int copy) {
 }
 
 /// Before the program can be in a signal handler.
-[[gnu::constructor]] void look_up() {
+[[gnu::constructor]] void look_up_descriptors() {
   static_cast<void>(next::get<"fstat", decltype(fstat)>());
   static_cast<void>(next::get<"fstat64", decltype(fstat64)>());
   static_cast<void>(next::get<"write", decltype(write)>());

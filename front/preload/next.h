@@ -12,7 +12,7 @@
 namespace verbena::front::next {
 
 /// Looked up at the first call; those that signal handlers may make are looked up while the library
-/// is loaded (look_up() of path_hooks.cc and descriptor_hooks.cc), so that they only load a
+/// is loaded (look_up_paths(), look_up_descriptors()), so that they only load a
 /// pointer.
 template <real::Name Symbol, typename Function>
 [[nodiscard]] Function* get() {

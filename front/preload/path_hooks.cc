@@ -137,7 +137,7 @@ char* copy_path(const Node& node, char* to) {
 }
 
 /// Before the program can be in a signal handler.
-[[gnu::constructor]] void look_up() {
+[[gnu::constructor]] void look_up_paths() {
   static_cast<void>(next::get<"open", decltype(open)>());
   static_cast<void>(next::get<"openat", decltype(openat)>());
   static_cast<void>(next::get<"stat", decltype(stat)>());

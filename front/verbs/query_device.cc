@@ -20,7 +20,7 @@ namespace verbena::front {
 
 namespace {
 
-ibv_device_attr attributes_of(const host::Device& device) {
+ibv_device_attr device_attributes(const host::Device& device) {
   using engine::Limits;
   ibv_device_attr a{};
   kFirmwareVersion.copy(a.fw_ver, sizeof a.fw_ver - 1);
@@ -86,7 +86,7 @@ int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input
   if (input != nullptr && input->comp_mask != 0) return EINVAL;
   ibv_device_attr_ex all{};
   if (length < sizeof all.orig_attr) return EINVAL;
-  all.orig_attr = attributes_of(context_of(context).device);
+  all.orig_attr = device_attributes(context_of(context).device);
   all.device_cap_flags_ex =
       all.orig_attr.device_cap_flags | newer::kDeviceFlushGlobal | newer::kDeviceAtomicWrite;
   // Nothing is pinned: every copy asks the kernel for the page.
@@ -119,6 +119,6 @@ VERBENA_EXPORT int ibv_query_device(ibv_context* context, ibv_device_attr* attr)
   if (!is_ours(context)) {
     return real::call<"ibv_query_device", "IBVERBS_1.1">(ibv_query_device, context, attr);
   }
-  *attr = attributes_of(context_of(context).device);
+  *attr = device_attributes(context_of(context).device);
   return 0;
 }

@@ -16,7 +16,7 @@ namespace verbena::front {
 
 namespace {
 
-ibv_port_attr attributes_of(const host::Device& device) {
+ibv_port_attr port_attributes(const host::Device& device) {
   enum PhysicalState : std::uint8_t { kDisabled = 3, kLinkUp = 5 };
 
   ibv_port_attr a{};
@@ -52,7 +52,7 @@ int query_port(ibv_context* context, std::uint8_t port, ibv_port_attr* attr, std
   return guarded_status("ibv_query_port", [&]() -> Status {
     const Context& ours = context_of(context);
     if (Status s = check_port(ours, port); !s) return s;
-    const ibv_port_attr all = attributes_of(ours.now());
+    const ibv_port_attr all = port_attributes(ours.now());
     std::memset(attr, 0, length);
     std::memcpy(attr, &all, std::min(length, sizeof all));
     return Ok{};

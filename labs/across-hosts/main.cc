@@ -10,7 +10,6 @@
 //        verbena lab across-hosts server | verbena lab across-hosts client HOST --mode both
 // Try:   --mode send-only --size 1M --pcap across.pcapng
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <map>
@@ -174,20 +173,18 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::map<std::string, Mode> modes{
-      {"send-only", Mode::send_only}, {"recv-only", Mode::recv_only}, {"both", Mode::both}};
   return lab::run(argc, argv,
                   {.name = "across-hosts",
                    .idea = "What two hosts must tell each other, and who gets a completion",
                    .size = 4096,
                    .iters = 10,
                    .more =
-                       [&](CLI::App& app) {
-                         app.add_option_function<std::string>(
-                                "--mode", [&](const std::string& name) { only = modes.at(name); },
-                                "Client: what its queue pair is for [each, in turn]")
-                             ->check(CLI::IsMember(&modes))
-                             ->type_name("MODE");
+                       [](lab::OwnOptions& own) {
+                         own.choice("--mode", only,
+                                    {{"send-only", Mode::send_only},
+                                     {"recv-only", Mode::recv_only},
+                                     {"both", Mode::both}},
+                                    "Client: what its queue pair is for [each, in turn]");
                        }},
                   server, client);
 }

@@ -7,8 +7,6 @@
 //        verbena lab atomics server | verbena lab atomics client HOST --clients 8
 // Try:   --clients 16 --iters 20 --drop 1%
 
-#include <CLI/CLI.hpp>
-
 #include "labs/common/clients.h"
 #include "labs/common/pattern.h"
 
@@ -147,16 +145,15 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(argc, argv,
-                  {.name = "atomics",
-                   .idea = "FETCH_ADD and COMPARE_SWAP: a counter and a lock of many clients",
-                   .iters = 100,
-                   .without = {"--size"},
-                   .more =
-                       [](CLI::App& app) {
-                         app.add_option("--clients", clients, "How many at once")
-                             ->check(CLI::Range(1u, lab::kMostClients))
-                             ->capture_default_str();
-                       }},
-                  server, client);
+  return lab::run(
+      argc, argv,
+      {.name = "atomics",
+       .idea = "FETCH_ADD and COMPARE_SWAP: a counter and a lock of many clients",
+       .iters = 100,
+       .without = {"--size"},
+       .more =
+           [](lab::OwnOptions& own) {
+             own.number("--clients", clients, {1, lab::kMostClients}, "How many at once");
+           }},
+      server, client);
 }

@@ -6,33 +6,23 @@
 //        verbena lab bulk server | verbena lab bulk client HOST
 // Try:   --size 256M --chunks 64K --depths 1,2,4,8,16 --every 1
 
-#include <CLI/CLI.hpp>
-
 #include "labs/bulk/messages.h"
 
 bulk::Sweep sweep;
 
 namespace {
 
-void add_options(CLI::App& app) {
-  const auto list = [&app](const char* name, std::vector<std::uint64_t>& values, const char* help,
-                           std::uint64_t most) {
-    return app.add_option(name, values, help)
-        ->delimiter(',')
-        ->transform(CLI::AsSizeValue(false))
-        ->check(CLI::Range(std::uint64_t{1}, most))
-        ->type_name("N,…")
-        ->capture_default_str();
-  };
-  list("--chunks", sweep.chunks, "Bytes of one request, or of one send(2)", 1u << 30);
-  list("--depths", sweep.depths, "Requests in flight at most", 1u << 20);
-  list("--every", sweep.every, "Each of so many requests makes a completion", 1u << 20);
-  app.final_callback([] {
-    if (*std::ranges::min_element(sweep.every) <= sweep.deepest()) return;
-    throw CLI::ValidationError{
-        "--every", fmt::format("{} exceeds the deepest of --depths, {}: a queue full of requests "
-                               "without completions never empties",
-                               *std::ranges::min_element(sweep.every), sweep.deepest())};
+void add_options(lab::OwnOptions& own) {
+  own.list("--chunks", sweep.chunks, {1, 1u << 30}, "Bytes of one request, or of one send(2)");
+  own.list("--depths", sweep.depths, {1, 1u << 20}, "Requests in flight at most");
+  own.list("--every", sweep.every, {1, 1u << 20}, "Each of so many requests makes a completion");
+  own.finally([]() -> std::string {
+    const std::uint64_t least = *std::ranges::min_element(sweep.every);
+    if (least <= sweep.deepest()) return "";
+    return fmt::format(
+        "--every: {} exceeds the deepest of --depths, {}: a queue full of requests "
+        "without completions never empties",
+        least, sweep.deepest());
   });
 }
 

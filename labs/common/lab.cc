@@ -13,6 +13,7 @@
 #include <cstring>
 #include <optional>
 
+#include "labs/common/exit_status.h"
 #include "labs/common/home_address.h"
 #include "labs/common/play.h"
 #include "labs/common/process.h"
@@ -21,10 +22,6 @@
 
 namespace lab {
 namespace {
-
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-constexpr int kSkipped = 77;
 
 std::string teller;   // "server", "client", "rank 3", or "": there is one end only
 int ready_pipe = -1;  // -1: nobody waits

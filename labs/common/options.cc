@@ -9,13 +9,13 @@
 #include <cstdlib>
 #include <utility>
 
+#include "labs/common/exit_status.h"
+#include "labs/common/negative.h"
 #include "rdma++/device.h"
 #include "settings/fault_spec.h"
 
 namespace lab {
 namespace {
-
-constexpr int kUsage = 2;
 
 constexpr auto kFooter = R"(Sizes take K, M, G (powers of 1024). Faults strike what each end sends.
 
@@ -34,13 +34,6 @@ struct DeviceOptions {
   std::string pcap;
   std::string trace;
 };
-
-/// CLI11 takes -1 for 2^64 - 1. The transform that is added last looks first.
-std::string negative_problem(const std::string& text) {
-  return text.find('-') < text.find_first_of("0123456789")
-             ? fmt::format("{} bytes: choose at least 1", text)
-             : "";
-}
 
 std::string memory_problem(const std::string& text) {
   std::uint64_t bytes = 0;
@@ -117,7 +110,7 @@ void add_common_options(CLI::App& app, Options& options) {
       ->capture_default_str();
   app.add_option("--size", options.size, "Bytes of a message or a buffer")
       ->transform(CLI::AsSizeValue(false))
-      ->transform(CLI::Validator{negative_problem, ""})
+      ->transform(CLI::Validator{negative_problem, ""})  // the last that is added looks first
       ->check(memory_problem)
       ->type_name("BYTES")
       ->capture_default_str();
@@ -187,7 +180,10 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
     client->add_option("HOST", options.host, "The server's name or address")->required();
     app.require_subcommand(0, 1);
   }
-  if (defaults.more) defaults.more(app);
+  if (defaults.more) {
+    OwnOptions own{app};
+    defaults.more(own);
+  }
   for (const std::string& name : defaults.without) app.remove_option(app.get_option(name));
   if (argc == 2 && argv[1] == std::string_view{"--options"}) {
     print_options(app);

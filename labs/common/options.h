@@ -11,9 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace CLI {
-class App;
-}
+#include "labs/common/own_options.h"
 
 namespace lab {
 
@@ -54,7 +52,7 @@ struct Defaults {
   std::vector<std::string> without{};  // common options that would change nothing here
   bool two_ends = true;                // false: one process; it has no server and no client
   /// Adds what only this lab takes.
-  std::function<void(CLI::App&)> more{};
+  std::function<void(OwnOptions&)> more{};
 };
 
 /// The command line was answered (--help) or refused: leave with this status.

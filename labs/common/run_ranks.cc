@@ -1,11 +1,11 @@
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
 #include <vector>
 
+#include "labs/common/exit_status.h"
 #include "labs/common/home_address.h"
 #include "labs/common/play.h"
 #include "labs/common/process.h"
@@ -15,25 +15,21 @@
 namespace lab {
 namespace {
 
-constexpr int kFailed = 1;
-constexpr int kUsage = 2;
-
 struct Wanted {
   std::optional<unsigned> count;
   std::optional<unsigned> number;
   std::string root;
 };
 
-void add_rank_options(CLI::App& app, Wanted& wanted, RankCount counts) {
-  app.add_option("--ranks", wanted.count,
-                 fmt::format("How many; without --rank all of them here [{}, or what mpirun, srun "
-                             "or torchrun says]",
-                             counts.usual))
-      ->check(CLI::Range(counts.least, kMostRanks));
-  app.add_option("--rank", wanted.number, "Be this one only; the others are started elsewhere")
-      ->needs(app.get_option("--ranks"))
-      ->check(CLI::Range(0u, kMostRanks - 1));
-  app.add_option("--root", wanted.root, "Where rank 0 is reached")->type_name("HOST");
+void add_rank_options(OwnOptions& own, Wanted& wanted, RankCount counts) {
+  own.number("--ranks", wanted.count, {counts.least, kMostRanks},
+             fmt::format("How many; without --rank all of them here [{}, or what mpirun, srun or "
+                         "torchrun says]",
+                         counts.usual));
+  own.number("--rank", wanted.number, {0, kMostRanks - 1},
+             "Be this one only; the others are started elsewhere");
+  own.needs("--rank", "--ranks");
+  own.text("--root", wanted.root, "Where rank 0 is reached", "HOST");
 }
 
 /// Thrown for what is refused before anything starts.
@@ -113,9 +109,9 @@ int run_ranks(int argc, char** argv, Defaults defaults, RankCount counts, RankBo
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   Wanted wanted;
   defaults.two_ends = false;
-  defaults.more = [&wanted, counts, own = defaults.more](CLI::App& app) {
-    add_rank_options(app, wanted, counts);
-    if (own) own(app);
+  defaults.more = [&wanted, counts, own = defaults.more](OwnOptions& options) {
+    add_rank_options(options, wanted, counts);
+    if (own) own(options);
   };
   try {
     const Options options = parse(argc, argv, defaults);

@@ -16,35 +16,21 @@
 //   5 who asks              -- id ----->
 //                           <- secret --        6
 
-#include <CLI/CLI.hpp>
-#include <map>
-
 #include "labs/file/settings.h"
 
 Settings settings;
 
 namespace {
 
-void add_options(CLI::App& app) {
-  static const std::map<std::string, Break> kBreaks{
-      {"hash", Break::hash}, {"truncate", Break::truncate}, {"die", Break::die}};
-  app.add_option("--file", settings.file, "Client: what to send [a generated one of --size]")
-      ->check(CLI::ExistingFile);
-  app.add_option("--into", settings.into, "Server: where to keep it [a temporary folder]")
-      ->check(CLI::ExistingDirectory);
-  app.add_option("--piece", settings.piece, "Bytes of one WRITE")
-      ->transform(CLI::AsSizeValue(false))
-      ->check(CLI::Range(std::size_t{1}, std::size_t{64} << 20))
-      ->capture_default_str();
-  app.add_option("--most", settings.most, "Server: the longest file that is welcome")
-      ->transform(CLI::AsSizeValue(false))
-      ->capture_default_str();
-  app.add_option("--id", settings.id, "Client: whose secret to ask for")->capture_default_str();
-  app.add_option_function<std::string>(
-         "--break", [](const std::string& what) { settings.broken = kBreaks.at(what); },
-         "What goes wrong on purpose, and must be refused")
-      ->check(CLI::IsMember(&kBreaks))
-      ->type_name("WHAT");
+void add_options(lab::OwnOptions& own) {
+  own.existing_file("--file", settings.file, "Client: what to send [a generated one of --size]");
+  own.existing_folder("--into", settings.into, "Server: where to keep it [a temporary folder]");
+  own.bytes("--piece", settings.piece, {1, 64 << 20}, "Bytes of one WRITE");
+  own.bytes("--most", settings.most, {}, "Server: the longest file that is welcome");
+  own.number("--id", settings.id, {}, "Client: whose secret to ask for");
+  own.choice("--break", settings.broken,
+             {{"hash", Break::hash}, {"truncate", Break::truncate}, {"die", Break::die}},
+             "What goes wrong on purpose, and must be refused");
 }
 
 }  // namespace

@@ -16,42 +16,23 @@
 //                          <-- WRITE, imm = n ---   5 n consumed: a credit
 //   6 full? wait for it
 
-#include <CLI/CLI.hpp>
-
 #include "labs/inference-ring/settings.h"
 
 Settings settings;
 
 namespace {
 
-void add_time(CLI::App& app, const char* name, std::chrono::microseconds& value, const char* help,
-              int least) {
-  app.add_option_function<std::int64_t>(
-         name, [&value](std::int64_t us) { value = std::chrono::microseconds{us}; }, help)
-      ->check(CLI::Range(std::int64_t{least}, std::int64_t{60'000'000}))
-      ->type_name("MICROSECONDS")
-      ->default_str(std::to_string(value.count()));
-}
-
-void add_options(CLI::App& app) {
-  app.get_option("--size")
-      ->description("Server: bytes of a batch")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 26));
-  app.get_option("--iters")
-      ->description("Batches of each phase")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 24));
-  app.add_option("--slots", settings.slots, "Server: of the ring")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  add_time(app, "--gap", settings.gap, "Client: between two batches", 0);
-  add_time(app, "--work", settings.work, "Server: what a batch takes", 0);
-  add_time(app, "--stall", settings.stall, "Server: what a slow one takes", 0);
-  app.add_option("--stall-every", settings.stall_every, "Server: each of so many is slow")
-      ->check(CLI::Range(1, 1 << 24))
-      ->capture_default_str();
-  app.add_flag_function(
-      "--no-credits", [](std::int64_t) { settings.credits = false; },
-      "Both ends: don't wait for credits, and see what is overwritten");
+void add_options(lab::OwnOptions& own) {
+  own.means("--size", "Server: bytes of a batch", {1, 1 << 26});
+  own.means("--iters", "Batches of each phase", {1, 1 << 24});
+  own.number("--slots", settings.slots, {1, 1024}, "Server: of the ring");
+  own.microseconds("--gap", settings.gap, {0, 60'000'000}, "Client: between two batches");
+  own.microseconds("--work", settings.work, {0, 60'000'000}, "Server: what a batch takes");
+  own.microseconds("--stall", settings.stall, {0, 60'000'000}, "Server: what a slow one takes");
+  own.number("--stall-every", settings.stall_every, {1, 1 << 24},
+             "Server: each of so many is slow");
+  own.flag("!--no-credits", settings.credits,
+           "Both ends: don't wait for credits, and see what is overwritten");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 //        verbena lab loss server | verbena lab loss client HOST
 // Try:   --rates 0,2,10 --ack-timeout 11 --delay 2ms
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -37,11 +36,9 @@ struct Result {
 };
 
 /// A part that FaultSpec can write down and that some packet may meet.
-std::string rate_problem(const std::string& text) {
-  double percent = 0;
-  const bool number = CLI::detail::lexical_cast(text, percent);
-  if (number && (percent == 0 || (percent >= 0.001 && percent <= 50))) return "";
-  return fmt::format("{}: wanted are percents, 0 or 0.001 to 50", text);
+std::string rate_problem(double percent) {
+  if (percent == 0 || (percent >= 0.001 && percent <= 50)) return "";
+  return "wanted are percents, 0 or 0.001 to 50";
 }
 
 /// For the device of this process, which reads it when it is opened. The other faults stay.
@@ -211,14 +208,9 @@ int main(int argc, char** argv) {
        .iters = 256,
        .without = {"--drop"},  // it sets the loss itself: --rates
        .more =
-           [](CLI::App& app) {
-             app.add_option("--rates", rates, "Packets lost, in percent")
-                 ->delimiter(',')
-                 ->check(CLI::Validator{rate_problem, "0 to 50"})
-                 ->capture_default_str();
-             app.add_option("--ack-timeout", ack_timeout, "The timer: 4.096 us * 2^N")
-                 ->check(CLI::Range(1u, 20u))
-                 ->capture_default_str();
+           [](lab::OwnOptions& own) {
+             own.list("--rates", rates, rate_problem, "Packets lost, in percent: 0 to 50");
+             own.number("--ack-timeout", ack_timeout, {1, 20}, "The timer: 4.096 us * 2^N");
            }},
       server, client);
 }

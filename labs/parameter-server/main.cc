@@ -7,8 +7,6 @@
 //        mpirun -n 5 verbena lab parameter-server       (or srun, or torchrun); rank 0 serves
 // Try:   --ranks 4 --size 64K --iters 100
 
-#include <CLI/CLI.hpp>
-
 #include "labs/parameter-server/server.h"
 
 namespace {
@@ -59,11 +57,9 @@ void body(const lab::Options& options, const lab::Rank& me) {
   meeting.barrier();
 }
 
-void add_options(CLI::App& app) {
-  app.get_option("--size")
-      ->description("Bytes of the model's weights")
-      ->check(CLI::Range(std::size_t{1}, std::size_t{1} << 20));
-  app.get_option("--iters")->description("Steps of the training");
+void add_options(lab::OwnOptions& own) {
+  own.means("--size", "Bytes of the model's weights", {1, 1 << 20});
+  own.means("--iters", "Steps of the training");
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 //        verbena lab pingpong server | verbena run -- ibv_rc_pingpong -g GID_INDEX HOST
 // Try:   --size 1 --events --gid-index 0 --mtu 4096
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "labs/common/bootstrap.h"
@@ -186,22 +185,22 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(argc, argv,
-                  {.name = "pingpong",
-                   .idea = "RC ping-pong without rdma_cm; either end may be ibv_rc_pingpong",
-                   .size = 4096,
-                   .iters = 1000,
-                   .port = 18515,
-                   .more =
-                       [](CLI::App& app) {
-                         app.add_option("--gid-index", gid_index,
-                                        "Speak from this row [the one of the socket's address]")
-                             ->check(CLI::Range(0, 255));
-                         app.add_option("--mtu", mtu, "Bytes of a packet; the same at both ends")
-                             ->check(CLI::IsMember({256, 512, 1024, 2048, 4096}))
-                             ->capture_default_str();
-                         app.add_flag("--events", events,
-                                      "Sleep until a completion comes, instead of polling");
-                       }},
-                  server, client);
+  return lab::run(
+      argc, argv,
+      {.name = "pingpong",
+       .idea = "RC ping-pong without rdma_cm; either end may be ibv_rc_pingpong",
+       .size = 4096,
+       .iters = 1000,
+       .port = 18515,
+       .more =
+           [](lab::OwnOptions& own) {
+             own.number("--gid-index", gid_index, {0, 255},
+                        "Speak from this row [the one of the socket's address]");
+             own.choice(
+                 "--mtu", mtu,
+                 {{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},
+                 "Bytes of a packet; the same at both ends");
+             own.flag("--events", events, "Sleep until a completion comes, instead of polling");
+           }},
+      server, client);
 }

@@ -7,7 +7,6 @@
 //        verbena lab srq server | verbena lab srq client HOST --clients 16
 // Try:   --clients 32 --receives 8 --stats
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
 
@@ -191,21 +190,17 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(argc, argv,
-                  {.name = "srq",
-                   .idea = "Many clients, one queue of receives, and the event that says it is low",
-                   .size = 1024,
-                   .iters = 500,
-                   .more =
-                       [](CLI::App& app) {
-                         app.add_option("--clients", clients, "How many at once")
-                             ->check(CLI::Range(1u, lab::kMostClients))
-                             ->capture_default_str();
-                         app.add_option(
-                                "--receives", receives,
-                                "In the shared queue; the event comes below a quarter of them")
-                             ->check(CLI::Range(1u, 1u << 20))
-                             ->capture_default_str();
-                       }},
-                  server, client);
+  return lab::run(
+      argc, argv,
+      {.name = "srq",
+       .idea = "Many clients, one queue of receives, and the event that says it is low",
+       .size = 1024,
+       .iters = 500,
+       .more =
+           [](lab::OwnOptions& own) {
+             own.number("--clients", clients, {1, lab::kMostClients}, "How many at once");
+             own.number("--receives", receives, {1, 1u << 20},
+                        "In the shared queue; the event comes below a quarter of them");
+           }},
+      server, client);
 }

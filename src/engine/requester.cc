@@ -73,11 +73,11 @@ void advance(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets) {
   }
 }
 
-enum class Step : std::uint8_t { sent, wait, sink_full };
+enum class RequestStep : std::uint8_t { sent, wait, sink_full };
 
-Step fault(QueuePair& qp, CompletionStatus status) {
+RequestStep fault(QueuePair& qp, CompletionStatus status) {
   qp.requester.fault = status;
-  return Step::wait;
+  return RequestStep::wait;
 }
 
 /// The BTH that all packets of a request have, and the headers that an opcode may want.
@@ -115,16 +115,16 @@ bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::uint32_t o
 
 /// Headers, `length` bytes of payload from `offset`, pad; and off. `filled`: a frame that has its
 /// payload.
-Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
-          packet::Packet& p, std::uint32_t offset, std::uint32_t length,
-          std::span<std::uint8_t> filled = {}) {
+RequestStep emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe,
+                 packet::Packet& p, std::uint32_t offset, std::uint32_t length,
+                 std::span<std::uint8_t> filled = {}) {
   const bool again = qp.reliable() && distance(qp.requester.end, p.bth.psn) > 0;
   p.bth.pad = packet::pad_of(length);
   const std::size_t headers = packet::header_size(p.bth.opcode);
   std::span<std::uint8_t> out = filled;
   if (out.empty()) {
     out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, length));
-    if (out.empty()) return Step::sink_full;
+    if (out.empty()) return RequestStep::sink_full;
     if (!fill(services, qp, wqe, offset, out.subspan(headers, length))) {
       return fault(qp, CompletionStatus::local_protection_error);  // the room is not committed
     }
@@ -134,7 +134,7 @@ Step emit(Services& services, QueuePair& qp, packet::FrameSink& sink, const Send
             std::uint8_t{0});
   sink.commit();
   note_frame(services, qp, p, length, again);
-  return Step::sent;
+  return RequestStep::sent;
 }
 
 /// For one request more that is answered. False: there is no memory.
@@ -180,21 +180,21 @@ std::uint32_t packets_again(const QueuePair& qp, std::uint32_t most) {
 
 /// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:
 /// nothing acknowledges a response, so what is asked for is what may fill our receive buffer.
-Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
-                   Instant now) {
+RequestStep send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
+                          Instant now) {
   Requester& r = qp.requester;
   const QpAttributes& a = qp.attributes;
   const PostedSend& request = wqe.request;
   if (a.max_rd_atomic == 0) return fault(qp, CompletionStatus::local_qp_error);
-  if (r.answered.size() >= a.max_rd_atomic) return Step::wait;
+  if (r.answered.size() >= a.max_rd_atomic) return RequestStep::wait;
   const std::uint32_t left = wqe.packets - r.packet;
   const std::uint32_t cost = packet_cost(qp, wqe);
   std::uint32_t piece = std::min(left, qp.completer.window.room(cost));
   // Pieces that are too small waste a round trip each.
-  if (piece < left && piece * cost < qp.completer.window.limit() / 4) return Step::wait;
+  if (piece < left && piece * cost < qp.completer.window.limit() / 4) return RequestStep::wait;
   const bool again = distance(r.end, r.psn) > 0;
   if (again) piece = packets_again(qp, piece);
-  if (piece == 0) return Step::wait;
+  if (piece == 0) return RequestStep::wait;
 
   packet::Packet p = make_packet(qp, wqe, {.first = true, .last = true});
   p.bth.ack_request = true;
@@ -220,15 +220,15 @@ Step send_answered(Services& services, QueuePair& qp, packet::FrameSink& sink, S
       return fault(qp, CompletionStatus::local_protection_error);
     }
   }
-  if (!make_room(r)) return Step::sink_full;  // as good as: it is tried again
-  const Step step = emit(services, qp, sink, wqe, p, 0, payload);
-  if (step != Step::sent) return step;
+  if (!make_room(r)) return RequestStep::sink_full;  // as good as: it is tried again
+  const RequestStep step = emit(services, qp, sink, wqe, p, 0, payload);
+  if (step != RequestStep::sent) return step;
   r.answered.push_back(r.psn + (piece - 1));
   if (!again) r.asked.push_back(r.answered.back());
   r.since_ack_request = 0;
   note_sent(qp, wqe, piece, now);
   advance(qp, wqe, piece);
-  return Step::sent;
+  return RequestStep::sent;
 }
 
 /// Packets from the cursor on that differ in nothing but their bytes: the first may have a RETH,
@@ -263,8 +263,8 @@ void look_ahead(Services& services, QueuePair& qp, packet::FrameSink& sink, cons
 }
 
 /// One packet of a SEND or WRITE; `budget` more may follow.
-Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
-               Instant now, unsigned budget, FramesAhead& ahead) {
+RequestStep send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendWqe& wqe,
+                      Instant now, unsigned budget, FramesAhead& ahead) {
   Requester& r = qp.requester;
   const QpAttributes& a = qp.attributes;
   if (qp.type == QpType::ud && wqe.packets > 1) {
@@ -291,13 +291,13 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   if (ahead.empty() && !part.last && qp.reliable() && !probe) {
     look_ahead(services, qp, sink, wqe, p.bth.opcode, budget, ahead);
   }
-  const Step step = emit(services, qp, sink, wqe, p, offset, length, ahead.take());
-  if (step != Step::sent) return step;
+  const RequestStep step = emit(services, qp, sink, wqe, p, offset, length, ahead.take());
+  if (step != RequestStep::sent) return step;
   r.since_ack_request = p.bth.ack_request ? 0 : r.since_ack_request + cost;
   if (qp.reliable()) {
     note_sent(qp, wqe, 1, now);
     advance(qp, wqe, 1);
-    return Step::sent;
+    return RequestStep::sent;
   }
   const Receiver to = receiver_of(qp, wqe);
   if (!to.address.is_multicast() && services.paces.sent(to, cost, now)) {
@@ -305,11 +305,11 @@ Step send_data(Services& services, QueuePair& qp, packet::FrameSink& sink, SendW
   }
   advance(qp, wqe, 1);
   note_gone(services, qp);
-  return Step::sent;
+  return RequestStep::sent;
 }
 
 /// Binding and invalidating: in order with the other requests, but without the peer.
-Step do_locally(Services& services, QueuePair& qp, SendWqe& wqe) {
+RequestStep do_locally(Services& services, QueuePair& qp, SendWqe& wqe) {
   if (!wqe.done) {  // it is, when the cursor went back over it
     const CompletionStatus status = wqe.request.kind == SendKind::bind_window
                                         ? bind_window(services, qp, wqe.request.binding())
@@ -319,7 +319,7 @@ Step do_locally(Services& services, QueuePair& qp, SendWqe& wqe) {
   }
   advance(qp, wqe, 0);
   note_gone(services, qp);
-  return Step::sent;
+  return RequestStep::sent;
 }
 
 }  // namespace
@@ -344,14 +344,14 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     if (credit_forbids(qp, wqe)) return Sent::all;
     const bool begins = !wqe.started;
     if (begins && !start(qp, wqe)) return Sent::all;
-    const Step step = wqe.packets == 0 ? do_locally(services, qp, wqe)
-                      : wqe.info().answered
-                          ? send_answered(services, qp, sink, wqe, now)
-                          : send_data(services, qp, sink, wqe, now, budget - sent, ahead);
+    const RequestStep step = wqe.packets == 0 ? do_locally(services, qp, wqe)
+                             : wqe.info().answered
+                                 ? send_answered(services, qp, sink, wqe, now)
+                                 : send_data(services, qp, sink, wqe, now, budget - sent, ahead);
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
-    if (begins && step != Step::sent) wqe.started = false;
-    if (step == Step::sink_full) return Sent::sink_full;
-    if (step == Step::wait && !r.fault) return Sent::all;
+    if (begins && step != RequestStep::sent) wqe.started = false;
+    if (step == RequestStep::sink_full) return Sent::sink_full;
+    if (step == RequestStep::wait && !r.fault) return Sent::all;
   }
   return Sent::all;
 }

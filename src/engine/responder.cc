@@ -391,12 +391,12 @@ void handle_request(Services& services, QueuePair& qp, const Packet& p) {
 
 namespace {
 
-enum class Step : std::uint8_t { sent, sink_full, failed };
+enum class ResponseStep : std::uint8_t { sent, sink_full, failed };
 
 /// One packet of a response; `budget` more may follow. A READ's opcode follows from the place in
 /// the response.
-Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, Response& response,
-                   unsigned budget, FramesAhead& ahead) {
+ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink& sink,
+                           Response& response, unsigned budget, FramesAhead& ahead) {
   const QpAttributes& a = qp.attributes;
   const bool reads = response.to == Kind::read_request;
   const std::uint32_t whole = reads ? response.source.length : 0;
@@ -419,7 +419,7 @@ Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, R
       length == 0 ? nullptr
                   : remote_region(services, qp, response.pd, response.source.rkey, address,
                                   whole - response.sent, Access::kRemoteRead);
-  if (length > 0 && region == nullptr) return Step::failed;
+  if (length > 0 && region == nullptr) return ResponseStep::failed;
   if (part.first || part.last) {
     ahead.forget();
   } else if (ahead.empty()) {
@@ -432,10 +432,10 @@ Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, R
   auto out = ahead.take();
   if (out.empty()) {
     out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
-    if (out.empty()) return Step::sink_full;
+    if (out.empty()) return ResponseStep::sink_full;
     if (length > 0) {
       const std::array from{Segment{region->translate(address), length}};
-      if (!services.dma.gather(from, out.subspan(headers, length))) return Step::failed;
+      if (!services.dma.gather(from, out.subspan(headers, length))) return ResponseStep::failed;
     }
   }
   packet::encode_headers(p, out);
@@ -445,7 +445,7 @@ Step send_response(Services& services, QueuePair& qp, packet::FrameSink& sink, R
   note_frame(services, qp, p, length);
   response.psn = response.psn.next();
   response.sent += length;
-  return Step::sent;
+  return ResponseStep::sent;
 }
 
 bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome,
@@ -517,9 +517,9 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
   for (unsigned sent = 0; !r.responses.empty(); ++sent) {
     if (sent == budget) return Sent::more;
     Response& response = r.responses.front();
-    const Step step = send_response(services, qp, sink, response, budget - sent, ahead);
-    if (step == Step::sink_full) return Sent::sink_full;
-    if (step == Step::failed) {
+    const ResponseStep step = send_response(services, qp, sink, response, budget - sent, ahead);
+    if (step == ResponseStep::sink_full) return Sent::sink_full;
+    if (step == ResponseStep::failed) {
       // The memory went away under the READ: the packet that is missing is refused.
       if (!send_answer(services, qp, sink, kNoAccess, response.psn)) return Sent::sink_full;
       r.responses.clear();

@@ -22,7 +22,7 @@ namespace {
 using Buffer = LinkNews::Buffer;
 
 /// A dump that a change ran into is asked for again, so often at most.
-constexpr int kPatience = 16;
+constexpr int kMostLooks = 16;
 
 Error failed(const char* call) {
   const int code = errno;
@@ -107,7 +107,7 @@ Result<bool> dump(int fd, std::uint16_t type, Links& into) {
 Result<Links> ask_for_links() {
   auto fd = open_socket(0);
   if (!fd) return fd.error();
-  for (int i = 0; i < kPatience; ++i) {
+  for (int i = 0; i < kMostLooks; ++i) {
     Links links;
     const auto first = dump(fd->get(), RTM_GETLINK, links);
     if (!first) return first.error();
@@ -117,7 +117,7 @@ Result<Links> ask_for_links() {
   }
   return Error{EAGAIN, fmt::format("the network interfaces changed in each of {} looks at them; "
                                    "try again",
-                                   kPatience)};
+                                   kMostLooks)};
 }
 
 Result<LinkNews> LinkNews::subscribe() {

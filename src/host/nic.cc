@@ -95,7 +95,7 @@ void Nic::before_sudden_exit() {
 namespace {
 
 /// Polls in vain before a poller begins to offer its core to others: some 50 µs.
-constexpr unsigned kPatience = 64;
+constexpr unsigned kVainPolls = 64;
 
 /// The trace tells of a post once it is taken, with the time of the call: what it leads to may have
 /// happened by then.
@@ -174,7 +174,7 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   if (n == 0) {
     // Whoever we wait for may be waiting for this core. Only then is looked again: a poll that
     // found nothing must not be old news when it returns, for programs look elsewhere then.
-    if (cq.vain_polls.load(std::memory_order_relaxed) >= kPatience) sched_yield();
+    if (cq.vain_polls.load(std::memory_order_relaxed) >= kVainPolls) sched_yield();
     impl_->progress_inline(cq.ring);
     n = take(cq, out);
   }

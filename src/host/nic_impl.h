@@ -367,9 +367,8 @@ class Nic::Impl final : wire::DatagramSink, RawPorts::Taker, NicThread::Work {
 
   // wire::DatagramSink
   void datagram(const packet::Datagram& d) override {
-    constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
     if (d.bytes.size() >= packet::Bth::kSize &&
-        Qpn{load_be24(&d.bytes[kDestinationQpn])} == packet::kGsiQpn) {
+        Qpn{load_be24(&d.bytes[packet::kDestinationQpn])} == packet::kGsiQpn) {
       if (!wire_->nobody_listens(d) || !wait_for_listener(d)) manage_datagram(d);
       return;
     }

@@ -10,9 +10,6 @@
 namespace verbena::host {
 namespace {
 
-/// A busy NIC thread answers within some milliseconds.
-constexpr Duration kPatience = std::chrono::milliseconds{300};
-
 std::string first_line(const std::string& path) {
   std::ifstream file{path};
   std::string line;
@@ -33,14 +30,15 @@ std::string object_of(const wire::Presence& p) {
   }
   const std::string folder = fmt::format("/proc/{}/", p.pid);
   return fmt::format(R"({{"pid":{},"answers":false,"program":{},"stopped":{}}})", p.pid,
-                     json_quoted(first_line(folder + "comm")), is_stopped(first_line(folder + "stat")));
+                     json_quoted(first_line(folder + "comm")),
+                     is_stopped(first_line(folder + "stat")));
 }
 
 }  // namespace
 
 std::string processes_as_json() {
   std::string text;
-  for (const wire::Presence& p : wire::call_roll(kPatience)) {
+  for (const wire::Presence& p : wire::call_roll()) {
     text += (text.empty() ? "" : ",") + object_of(p);
   }
   return "[" + text + "]";

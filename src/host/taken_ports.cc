@@ -21,8 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Duration kPatience = std::chrono::milliseconds{300};
-
 struct Process {
   int pid = 0;
   std::string program;
@@ -65,7 +63,7 @@ class Holders {
     if (socket.owner != geteuid()) return false;
     const auto process = process_with(socket.inode);
     if (!process) return false;
-    if (!roll_) roll_ = wire::call_roll(kPatience);
+    if (!roll_) roll_ = wire::call_roll();
     return std::ranges::find(*roll_, process->pid, &wire::Presence::pid) != roll_->end();
   }
 

@@ -14,6 +14,8 @@ namespace verbena::packet {
 
 /// The full-member default partition, the only one that RoCE uses.
 inline constexpr std::uint16_t kDefaultPkey = 0xffff;
+/// Where a frame names its destination: for those who need no more of its BTH.
+inline constexpr std::size_t kDestinationQpn = 5;
 
 /// Base transport header (IBA 9.2).
 struct Bth {

@@ -4,14 +4,10 @@
 #include <span>
 
 #include "base/bytes.h"
+#include "packet/internet_headers.h"
 
 namespace verbena::packet {
 namespace {
-
-constexpr std::size_t kIpv4Size = 20;
-constexpr std::size_t kUdpSize = 8;
-constexpr std::uint8_t kUdpProtocol = 17;
-constexpr std::uint16_t kDontFragment = 0x4000;
 
 std::uint16_t internet_checksum(std::span<const std::uint8_t, kIpv4Size> header) {
   std::uint32_t sum = 0;

@@ -6,17 +6,13 @@
 #include <array>
 
 #include "base/bytes.h"
+#include "packet/internet_headers.h"
 #include "packet/packet.h"
 
 namespace verbena::packet {
 namespace {
 
 constexpr std::size_t kMaskedLrhSize = 8;  // stands for the InfiniBand link header: all ones
-constexpr std::size_t kIpv4Size = 20;
-constexpr std::size_t kIpv6Size = 40;
-constexpr std::size_t kUdpSize = 8;
-constexpr std::uint8_t kUdpProtocol = 17;
-constexpr std::uint16_t kDontFragment = 0x4000;
 
 /// The covered bytes up to the end of the BTH. They begin as ones, so that the masked fields
 /// are those that nobody writes.

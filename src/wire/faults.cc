@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "packet/bth.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
 #include "wire/wire_counters.h"
@@ -12,7 +13,6 @@
 namespace verbena::wire {
 namespace {
 
-constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
 constexpr int kTries = 64;
 
 std::size_t size_on_the_line(const Faults::Frame& frame) {
@@ -21,8 +21,8 @@ std::size_t size_on_the_line(const Faults::Frame& frame) {
 
 /// Between such frames the order matters to somebody.
 bool same_conversation(const Faults::Frame& a, const Faults::Frame& b) {
-  return a.flow == b.flow &&
-         load_be24(&a.bytes[kDestinationQpn]) == load_be24(&b.bytes[kDestinationQpn]);
+  return a.flow == b.flow && load_be24(&a.bytes[packet::kDestinationQpn]) ==
+                                 load_be24(&b.bytes[packet::kDestinationQpn]);
 }
 
 bool passes_for_intact(const Faults::Frame& frame) {

@@ -11,7 +11,6 @@
 #include "wire/system.h"
 
 namespace verbena::wire {
-namespace {
 
 /// What an overlapping binding of another means to what we are about to do.
 enum class Verdict : std::uint8_t {
@@ -19,6 +18,8 @@ enum class Verdict : std::uint8_t {
   undecided,  // it is about to do something that is in our way, or not
   taken,
 };
+
+namespace {
 
 Verdict verdict_on_bind(const PortBinding& mine, const PortEntry& other) {
   const bool shared = mine.reuse && other.binding.reuse;

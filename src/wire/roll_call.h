@@ -19,8 +19,8 @@ struct Presence {
   std::optional<std::string> account;
 };
 
-/// By slot. All are asked at once; the slowest are waited for as long as `patience`. Who ends
-/// meanwhile is left out.
-[[nodiscard]] std::vector<Presence> call_roll(Duration patience);
+/// By slot. All are asked at once; the slowest are waited for as long as `patience` (a busy NIC
+/// thread answers within some milliseconds). Who ends meanwhile is left out.
+[[nodiscard]] std::vector<Presence> call_roll(Duration patience = std::chrono::milliseconds{300});
 
 }  // namespace verbena::wire

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/bytes.h"
+#include "packet/bth.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
 #include "system/kernel_calls.h"
@@ -25,8 +26,7 @@
 namespace verbena::wire {
 namespace {
 
-constexpr std::size_t kMaxRun = 32;         // batches of one sendmmsg
-constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
+constexpr std::size_t kMaxRun = 32;  // batches of one sendmmsg
 
 struct alignas(cmsghdr) Control {
   std::array<std::uint8_t, CMSG_SPACE(sizeof(std::uint16_t)) + 2 * CMSG_SPACE(sizeof(int))> bytes;
@@ -98,7 +98,7 @@ packet::FrameRooms Transmitter::reserve_many(const packet::Flow& flow, std::size
                                              std::size_t count) {
   const std::size_t bytes = size + packet::kIcrcSize;
   reserved_ = 0;
-  if (size < kDestinationQpn + 3 || bytes > kMaxBatchBytes) return {};
+  if (size < packet::kDestinationQpn + 3 || bytes > kMaxBatchBytes) return {};
   if (!has_room(bytes)) {
     flush();
     if (!has_room(bytes)) return {};
@@ -115,7 +115,7 @@ void Transmitter::commit() {
   if (reserved_ == 0) return;
   --reserved_;
   const std::size_t bytes = reserved_bytes_;
-  const auto qpn = load_be24(&arena_[head_ + kDestinationQpn]);
+  const auto qpn = load_be24(&arena_[head_ + packet::kDestinationQpn]);
 
   if (!joins_last(qpn, bytes)) {
     SendSocket* socket = sockets_.find(reserved_flow_.source, reserved_flow_.source_port);
@@ -197,7 +197,7 @@ bool Transmitter::release(const Faults::Frame& frame) {
   std::copy(frame.bytes.begin(), frame.bytes.end(), &arena_[head_]);
   batches_.push_back({.flow = frame.flow,
                       .socket = sockets_.find(frame.flow.source, frame.flow.source_port),
-                      .destination_qpn = load_be24(&frame.bytes[kDestinationQpn]),
+                      .destination_qpn = load_be24(&frame.bytes[packet::kDestinationQpn]),
                       .offset = head_,
                       .bytes = bytes,
                       .segment = bytes,

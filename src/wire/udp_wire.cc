@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/bytes.h"
+#include "packet/bth.h"
 #include "packet/cm_steering.h"
 #include "packet/icrc.h"
 #include "packet/mad.h"
@@ -39,7 +40,6 @@ std::optional<packet::ServiceId> service_of(const packet::Datagram& d) {
 }
 
 constexpr std::size_t kMinFrame = packet::Bth::kSize + packet::kIcrcSize;
-constexpr std::size_t kDestinationQpn = 5;  // its offset in the BTH
 
 // How the caller's buffers are used: received, handed over to us, to be sent.
 constexpr std::size_t kReceiveBytes = Receiver::kBuffers * Receiver::kBufferBytes;
@@ -389,7 +389,7 @@ class UdpWire::Impl {
       drop(counters_.icrc_errors, interface);
       return std::nullopt;
     }
-    return Qpn{load_be24(&d.bytes[kDestinationQpn])};
+    return Qpn{load_be24(&d.bytes[packet::kDestinationQpn])};
   }
 
   void drop(std::uint64_t& reason, unsigned interface) {

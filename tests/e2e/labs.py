@@ -283,7 +283,7 @@ def wrong_usage():
         Wrong(LO, "labs/wrong/option-without-effect", arguments=("hello", "--iters", "2"),
               says="--iters"),
         Wrong(LO, "labs/wrong/mode", arguments=("across-hosts", "--mode", "none"),
-              says="both,recv-only,send-only"),
+              says="send-only,recv-only,both"),
         # The server's own reason, not only that the client found it gone.
         Wrong(LO, "labs/wrong/why-the-server-failed", status=1,
               arguments=("file", "--into", "/", "--timeout", "20"),
@@ -293,7 +293,7 @@ def wrong_usage():
         Wrong(LO, "labs/wrong/missing-host", arguments=("hello", "client"), says="HOST"),
         Wrong(LO, "labs/wrong/option", arguments=("hello", "--colour"), says="--colour"),
         Wrong(LO, "labs/wrong/size-0", arguments=("hello", "--size", "0"), says="at least 1"),
-        Wrong(LO, "labs/wrong/size-negative", arguments=("hello", "--size", "-1"), says="at least 1"),
+        Wrong(LO, "labs/wrong/size-negative", arguments=("hello", "--size", "-1"), says="is negative"),
         Wrong(LO, "labs/wrong/size-beyond-memory", arguments=("hello", "--size", "100T"),
               says="choose less"),
         Wrong(LO, "labs/wrong/fault", arguments=("hello", "--drop", "many"), says="many"),

@@ -320,7 +320,7 @@ MUTANTS = [
      "place.pace.expire(now);"),
     # RcRequests.NoMoreReadsAreOutstandingThanAgreed
     ("max-rd-atomic-ignored", REQUESTER,
-     "if (r.answered.size() >= a.max_rd_atomic) return Step::wait;",
+     "if (r.answered.size() >= a.max_rd_atomic) return RequestStep::wait;",
      ""),
     # RcRequests.LastPacketAsksForTheAcknowledgement
     ("last-packet-asks-for-no-ack", REQUESTER,
@@ -353,7 +353,7 @@ MUTANTS = [
 
     # DrainProperty
     ("unsent-request-counts-as-begun", REQUESTER,
-     "if (begins && step != Step::sent) wqe.started = false;",
+     "if (begins && step != RequestStep::sent) wqe.started = false;",
      ""),
     # RcCredits.MessageThatAsksSendsOnePacketAndGoesOnWhenThatIsTaken
     ("message-without-credit-sends-all", REQUESTER,
@@ -549,7 +549,7 @@ MUTANTS = [
      "if (false) {"),
     # RcProperty, most others: the second post is never seen
     ("doorbell-lost", RNIC,
-     "qp->doorbell.rung.store(false, std::memory_order_seq_cst);",
+     "qp->doorbell.rung.exchange(false, std::memory_order_acq_rel);",
      ""),
     # RcRequests.CongestionNoticeMakesTheWindowSmaller
     ("congestion-notification-ignored", RNIC,

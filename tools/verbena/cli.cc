@@ -164,6 +164,11 @@ int take_netns_command(int argc, char** argv, NetnsOptions& options) {
 
 }  // namespace
 
+int fail(std::string_view command, int status, std::string_view message) {
+  fmt::print(stderr, "verbena {}: {}\n", command, message);
+  return status;
+}
+
 int main_of_verbena(int argc, char** argv) {
   CLI::App app{"Verbena: a user-space RoCEv2 NIC. Runs unmodified RDMA programs on it.", "verbena"};
   app.set_version_flag("--version", "verbena " VERBENA_VERSION);

@@ -14,6 +14,9 @@ inline constexpr int kExitUsage = 2;
 inline constexpr int kExitRefused = 126;   // found, but it can't be run on our device
 inline constexpr int kExitNotFound = 127;  // no such program
 
+/// Says what is wrong with `verbena COMMAND`, and returns the status.
+int fail(std::string_view command, int status, std::string_view message);
+
 /// The options of `run` and `env` that are VERBENA_* variables, too.
 struct VariableOptions {
   bool only = false;

@@ -271,11 +271,6 @@ void print_json(std::span<const Device> devices, std::span<const Interface> inte
   fmt::print("{}\n", list.dump(2));
 }
 
-int fail(int status, std::string_view message) {
-  fmt::print(stderr, "verbena devices: {}\n", message);
-  return status;
-}
-
 /// Ours first, each kind in the order of the list.
 std::vector<Device> read_devices() {
   int count = 0;
@@ -302,19 +297,19 @@ int show(const DevicesOptions& options) {
     print_interfaces(interfaces);
   }
   if (!found.empty()) return 0;
-  return fail(kExitFailure, "no device: no network interface is up and has an address");
+  return fail("devices", kExitFailure, "no device: no network interface is up and has an address");
 }
 
 }  // namespace
 
 int devices(const DevicesOptions& options, char** argv) {
   const auto problems = settings::read_environment(environ).problems;
-  if (!problems.empty()) return fail(kExitUsage, problems.front());
+  if (!problems.empty()) return fail("devices", kExitUsage, problems.front());
   try {
     enter_library_view(argv);
     return show(options);
   } catch (const std::exception& error) {
-    return fail(kExitFailure, error.what());
+    return fail("devices", kExitFailure, error.what());
   }
 }
 

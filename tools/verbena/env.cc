@@ -10,11 +10,6 @@
 namespace verbena::tool {
 namespace {
 
-int fail(int status, std::string_view message) {
-  fmt::print(stderr, "verbena env: {}\n", message);
-  return status;
-}
-
 /// A container or a service has folders and a LD_PRELOAD of its own, not those of this shell.
 bool is_elsewhere(EnvironmentFormat format) {
   return format == EnvironmentFormat::docker || format == EnvironmentFormat::systemd;
@@ -50,19 +45,20 @@ std::vector<EnvironmentEntry> entries(const std::string& library, EnvironmentFor
 int env(const EnvOptions& options) {
   const auto format = environment_format(options.format).value();  // checked with the options
   const auto [settings, problem] = set_variables(options.variables);
-  if (!problem.empty()) return fail(kExitUsage, problem);
+  if (!problem.empty()) return fail("env", kExitUsage, problem);
   const PreloadLibrary library = find_preload_library();
-  if (!library.problem.empty()) return fail(kExitFailure, library.problem);
+  if (!library.problem.empty()) return fail("env", kExitFailure, library.problem);
   const std::string complaint =
       is_elsewhere(format) ? check_absolute(settings) : prepare_files(settings);
-  if (!complaint.empty()) return fail(kExitUsage, complaint);
+  if (!complaint.empty()) return fail("env", kExitUsage, complaint);
 
   const auto found = entries(library.path, format);
   const auto broken = std::ranges::find_if(
       found, [](const EnvironmentEntry& e) { return e.value.find('\n') != std::string::npos; });
   if (broken != found.end() && format != EnvironmentFormat::shell) {
-    return fail(kExitUsage, fmt::format("{}: --format {} can't hold a value of two lines",
-                                        broken->name, options.format));
+    return fail("env", kExitUsage,
+                fmt::format("{}: --format {} can't hold a value of two lines", broken->name,
+                            options.format));
   }
   fmt::print("{}", format_environment(found, format));
   return 0;

@@ -33,11 +33,6 @@ constexpr auto kUsage = R"(usage: verbena lab list                       the lab
        verbena lab all [OPTION…]              every one, and a table of the results
 )";
 
-int fail(int status, std::string_view message) {
-  fmt::print(stderr, "verbena lab: {}\n", message);
-  return status;
-}
-
 /// What an option's value is, in either spelling; empty: it isn't there.
 std::string value_of(std::string_view option, const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -91,15 +86,17 @@ int list(const std::vector<LabEntry>& labs) {
 
 int unknown(const std::vector<LabEntry>& labs, const std::string& name) {
   const auto meant = nearest_lab(labs, name);
-  return fail(kExitUsage, fmt::format("there is no lab \"{}\"{}; verbena lab list shows them", name,
-                                      meant ? fmt::format(": did you mean {}?", *meant) : ""));
+  return fail("lab", kExitUsage,
+              fmt::format("there is no lab \"{}\"{}; verbena lab list shows them", name,
+                          meant ? fmt::format(": did you mean {}?", *meant) : ""));
 }
 
 int run_one(const fs::path& program, std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);
   execv(program.c_str(), argv_of(arguments).data());
-  return fail(kExitFailure, fmt::format("{}: {}; build or install Verbena again", program.string(),
-                                        std::strerror(errno)));
+  return fail("lab", kExitFailure,
+              fmt::format("{}: {}; build or install Verbena again", program.string(),
+                          std::strerror(errno)));
 }
 
 std::string_view verdict_of(int status) {
@@ -155,7 +152,7 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
   TakenOptions any;
   for (const TakenOptions& one : taken) any.insert(one.begin(), one.end());
   const GivenOptions given = split_options(words, any);
-  if (!given.problem.empty()) return fail(kExitUsage, given.problem);
+  if (!given.problem.empty()) return fail("lab", kExitUsage, given.problem);
   const bool terminal = isatty(STDOUT_FILENO) == 1;
   int failed = 0;
   fmt::print("{:<18} {:<8} {:>7}  {}\n", "lab", "result", "time", "what it showed");
@@ -179,7 +176,7 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
     std::fflush(stdout);
   }
   if (failed == 0) return 0;
-  return fail(kExitFailure, fmt::format("{} of {} labs failed", failed, labs.size()));
+  return fail("lab", kExitFailure, fmt::format("{} of {} labs failed", failed, labs.size()));
 }
 
 }  // namespace
@@ -193,12 +190,13 @@ int lab(const std::vector<std::string>& words) {
     return words.empty() ? kExitUsage : 0;
   }
   const PreloadLibrary library = find_preload_library();
-  if (!library.problem.empty()) return fail(kExitFailure, library.problem);
+  if (!library.problem.empty()) return fail("lab", kExitFailure, library.problem);
   const fs::path folder = fs::path{library.folder} / "labs";
   std::ifstream file{folder / "list.txt"};
   if (!file) {
-    return fail(kExitFailure, fmt::format("{}: {}; build or install Verbena again",
-                                          (folder / "list.txt").string(), std::strerror(errno)));
+    return fail("lab", kExitFailure,
+                fmt::format("{}: {}; build or install Verbena again",
+                            (folder / "list.txt").string(), std::strerror(errno)));
   }
   std::stringstream text;
   text << file.rdbuf();
@@ -207,17 +205,18 @@ int lab(const std::vector<std::string>& words) {
   const std::string& name = words.front();
   const std::vector<std::string> arguments{words.begin() + 1, words.end()};
   if (name == "list") {
-    return arguments.empty()
-               ? list(labs)
-               : fail(kExitUsage, fmt::format("list {}: list takes nothing", arguments.front()));
+    return arguments.empty() ? list(labs)
+                             : fail("lab", kExitUsage,
+                                    fmt::format("list {}: list takes nothing", arguments.front()));
   }
   if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
-    return fail(kExitUsage, problem);
+    return fail("lab", kExitUsage, problem);
   }
   try {
     if (name == "all") return run_all(labs, folder, arguments);
   } catch (const std::system_error& error) {
-    return fail(kExitFailure, fmt::format("{}; build or install Verbena again", error.what()));
+    return fail("lab", kExitFailure,
+                fmt::format("{}; build or install Verbena again", error.what()));
   }
   const bool known = std::ranges::any_of(labs, [&](const LabEntry& l) { return l.name == name; });
   return known ? run_one(folder / name, arguments) : unknown(labs, name);

@@ -11,32 +11,26 @@
 #include "tools/verbena/program_check.h"
 
 namespace verbena::tool {
-namespace {
-
-int fail(int status, std::string_view message) {
-  fmt::print(stderr, "verbena run: {}\n", message);
-  return status;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 int run(const RunOptions& options) {
   const auto [settings, unset] = set_variables(options.variables);
-  if (!unset.empty()) return fail(kExitUsage, unset);
+  if (!unset.empty()) return fail("run", kExitUsage, unset);
 
   const PreloadLibrary library = find_preload_library();
-  if (!library.problem.empty()) return fail(kExitFailure, library.problem);
+  if (!library.problem.empty()) return fail("run", kExitFailure, library.problem);
 
   const std::string& name = options.command.front();
   const auto program = find_program(name);
   if (!program) {
-    return fail(kExitNotFound, fmt::format("{}: no such program{}", name,
-                                           name.find('/') == std::string::npos ? " in PATH" : ""));
+    return fail("run", kExitNotFound,
+                fmt::format("{}: no such program{}", name,
+                            name.find('/') == std::string::npos ? " in PATH" : ""));
   }
-  if (const auto reason = reason_to_refuse(*program)) return fail(kExitRefused, *reason);
+  if (const auto reason = reason_to_refuse(*program)) return fail("run", kExitRefused, *reason);
 
   if (const auto problem = prepare_files(settings); !problem.empty()) {
-    return fail(kExitUsage, problem);
+    return fail("run", kExitUsage, problem);
   }
   set_preload_environment(library.path);
   std::vector<char*> arguments;
@@ -45,7 +39,7 @@ int run(const RunOptions& options) {
   }
   arguments.push_back(nullptr);
   execvp(program->c_str(), arguments.data());
-  return fail(kExitRefused, fmt::format("{}: {}", *program, std::strerror(errno)));
+  return fail("run", kExitRefused, fmt::format("{}: {}", *program, std::strerror(errno)));
 }
 
 }  // namespace verbena::tool

@@ -103,16 +103,11 @@ void show(const StatOptions& options) {
   if (std::fflush(stdout) != 0) throw std::runtime_error{"standard output can't be written to"};
 }
 
-int fail(int status, std::string_view message) {
-  fmt::print(stderr, "verbena stat: {}\n", message);
-  return status;
-}
-
 }  // namespace
 
 int stat(const StatOptions& options, char** argv) {
   const auto problems = settings::read_environment(environ).problems;
-  if (!problems.empty()) return fail(kExitUsage, problems.front());
+  if (!problems.empty()) return fail("stat", kExitUsage, problems.front());
   try {
     enter_library_view(argv);
     show(options);
@@ -122,7 +117,7 @@ int stat(const StatOptions& options, char** argv) {
     }
     return 0;
   } catch (const std::exception& error) {
-    return fail(kExitFailure, error.what());
+    return fail("stat", kExitFailure, error.what());
   }
 }
 
