@@ -24,6 +24,8 @@ endif()
 add_compile_options(${VERBENA_WARNINGS})
 # GCC 12 sees overlapping copies in "text" + std::string where there are none (its bug 105329).
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
+# clang from 17 on takes the libstdc++ of GCC 12, which uses what it has itself deprecated, for ours.
+add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
 add_compile_definitions(VERBENA_VERSION="${PROJECT_VERSION}")
 add_compile_options(-fno-omit-frame-pointer)
 add_link_options(-Wl,--as-needed)

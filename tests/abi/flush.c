@@ -64,7 +64,7 @@ static void refused(struct ibv_qp_ex* qp, size_t length, uint8_t type, uint8_t l
 
 int main(void) {
   struct pair p = connect_pair();
-  const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  const unsigned access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   struct ibv_mr* mr = ibv_reg_mr(p.pd, p.memory, 4096, access | kAccessFlushGlobal);
   CHECK(mr != NULL);
   const uint64_t at = (uintptr_t)p.memory;

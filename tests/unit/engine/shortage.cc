@@ -26,6 +26,9 @@ void* allocate(std::size_t size, std::size_t alignment) {
 }  // namespace
 
 void* operator new(std::size_t size) { return allocate(size, 0); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return verbena::test::shortage.strikes() ? nullptr : std::malloc(size);
+}
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
 }
