@@ -284,8 +284,11 @@ void set_send_functions(Qp& qp) {
   qp.wr_rdma_read = wr_rdma_read;
   qp.wr_atomic_cmp_swp = wr_atomic_cmp_swp;
   qp.wr_atomic_fetch_add = wr_atomic_fetch_add;
-  qp.wr_atomic_write = wr_atomic_write;
-  qp.wr_flush = wr_flush;
+  // Programs ask by these whether there is such an operation (librpma does).
+  if ((qp.batch->operations & IBV_QP_EX_WITH_ATOMIC_WRITE) != 0) {
+    qp.wr_atomic_write = wr_atomic_write;
+  }
+  if ((qp.batch->operations & newer::kQpExWithFlush) != 0) qp.wr_flush = wr_flush;
   qp.wr_bind_mw = wr_bind_mw;
   qp.wr_local_inv = wr_local_inv;
   qp.wr_set_ud_addr = wr_set_ud_addr;

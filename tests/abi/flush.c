@@ -16,18 +16,22 @@ enum {
 typedef void (*flush_function)(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t address, size_t length,
                                uint8_t type, uint8_t level);
 
-static void flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t address, size_t length,
-                  uint8_t type, uint8_t level) {
+static flush_function function_of(struct ibv_qp_ex* qp) {
   flush_function function;
   memcpy(&function, (char*)qp + offsetof(struct ibv_qp_ex, wr_atomic_write) + sizeof function,
          sizeof function); /* it stands behind wr_atomic_write */
+  return function;
+}
+
+static void flush(struct ibv_qp_ex* qp, uint32_t rkey, uint64_t address, size_t length,
+                  uint8_t type, uint8_t level) {
   ibv_wr_start(qp);
   qp->wr_id = 7;
   qp->wr_flags = IBV_SEND_SIGNALED;
-  function(qp, rkey, address, length, type, level);
+  function_of(qp)(qp, rkey, address, length, type, level);
 }
 
-static struct ibv_qp* create(struct pair* p, enum ibv_qp_type type) {
+static struct ibv_qp* create_with(struct pair* p, enum ibv_qp_type type, uint64_t operations) {
   struct ibv_qp_init_attr_ex init = {
       .send_cq = p->cq,
       .recv_cq = p->cq,
@@ -35,9 +39,24 @@ static struct ibv_qp* create(struct pair* p, enum ibv_qp_type type) {
       .qp_type = type,
       .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
       .pd = p->pd,
-      .send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | kWithFlush,
+      .send_ops_flags = operations,
   };
   return ibv_create_qp_ex(p->context, &init);
+}
+
+static struct ibv_qp* create(struct pair* p, enum ibv_qp_type type) {
+  return create_with(p, type, IBV_QP_EX_WITH_RDMA_WRITE | kWithFlush);
+}
+
+/* librpma asks by the functions whether a queue pair has such operations. */
+static void test_functions(struct pair* p) {
+  struct ibv_qp* const words = create_with(p, IBV_QPT_RC, IBV_QP_EX_WITH_ATOMIC_WRITE);
+  CHECK(function_of(ibv_qp_to_qp_ex(words)) == NULL);
+  CHECK(ibv_qp_to_qp_ex(words)->wr_atomic_write != NULL);
+  struct ibv_qp* const flushes = create_with(p, IBV_QPT_RC, kWithFlush);
+  CHECK(function_of(ibv_qp_to_qp_ex(flushes)) != NULL);
+  CHECK(ibv_qp_to_qp_ex(flushes)->wr_atomic_write == NULL);
+  CHECK(ibv_destroy_qp(words) == 0 && ibv_destroy_qp(flushes) == 0);
 }
 
 /* A new queue pair for each: a refusal ends it. */
@@ -74,6 +93,7 @@ int main(void) {
   expect(&p, mr->rkey, at, 4096, kPersistent, kRange, IBV_WC_REM_ACCESS_ERR);
   expect(&p, p.mr->rkey, at, 16, kGlobal, kRange, IBV_WC_REM_ACCESS_ERR); /* doesn't grant it */
 
+  test_functions(&p);
   struct ibv_qp* qp = create(&p, IBV_QPT_RC);
   refused(ibv_qp_to_qp_ex(qp), 16, 0, kRange);
   refused(ibv_qp_to_qp_ex(qp), 16, 4, kRange);

@@ -12,10 +12,8 @@ cmake --preset release -B "$build" -DVERBENA_OUTPUT_ROOT="$build" -DVERBENA_BENC
   -DCMAKE_CROSSCOMPILING_EMULATOR=/usr/bin/qemu-aarch64-static
 cmake --build "$build" -j "$(nproc)"
 
-echo "SKIPPED unit/wire, unit/host, abi and rdmapp: never tried under qemu-user"
 failed=0
-ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --timeout 300 \
-  -L '^(unit/(base|settings|packet|engine|cm|labs|rdmapp|tools)|golden|sim|fuzz)$' || failed=1
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --timeout 120 -LE '^(structure|e2e)$' || failed=1
 
 library=$build/lib/verbena/libibverbs.so.1
 arm64=(qemu-aarch64-static -E LD_PRELOAD="$library")
