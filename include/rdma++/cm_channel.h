@@ -51,7 +51,9 @@ class CmChannel : public Object<rdma_event_channel> {
     rdma_event_channel* const raw = rdma_create_event_channel();
     if (raw == nullptr) {
       throw Error{"rdma_create_event_channel", "", errno,
-                  "is there /dev/infiniband/rdma_cm? `verbena run` gives a program one"};
+                  errno == ENODEV
+                      ? "there is no device; `verbena devices` says why"
+                      : "is there /dev/infiniband/rdma_cm? `verbena run` gives a program one"};
     }
     auto channel = own(raw, "rdma_destroy_event_channel", [](rdma_event_channel* gone) {
       rdma_destroy_event_channel(gone);

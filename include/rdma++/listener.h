@@ -99,8 +99,9 @@ class Listener {
   explicit Listener(const SocketAddress& at, int backlog = 64) {
     id_.bind(at);
     if (rdma_listen(id_.raw(), backlog) != 0) {
-      throw Error{"rdma_listen", at.to_string(), errno,
-                  errno == EADDRINUSE ? "somebody listens on that port already" : ""};
+      throw Error{
+          "rdma_listen", at.to_string(), errno,
+          errno == EADDRINUSE && at.port() != 0 ? "somebody listens on that port already" : ""};
     }
   }
   /// On an address of this device; "" is every address.

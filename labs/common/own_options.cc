@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <limits>
 
 #include "labs/common/negative.h"
@@ -15,7 +16,11 @@ CLI::Validator within(Between between) {
   return CLI::Validator{
       [between](const std::string& text) -> std::string {
         std::uint64_t number = 0;
-        if (!CLI::detail::lexical_cast(text, number)) return text + " is not a number";
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+        if (error == std::errc::result_out_of_range) return text + " is too large";
+        if (error != std::errc{} || end != text.data() + text.size()) {
+          return text + " is not a number";
+        }
         if (number >= between.least && number <= between.most) return "";
         return between.most == Between{}.most
                    ? fmt::format("{}: choose at least {}", text, between.least)

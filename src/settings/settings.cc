@@ -1,5 +1,6 @@
 #include "settings/settings.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <utility>
@@ -50,7 +51,6 @@ Status set_wire(Settings&, std::string_view value) {
 }
 
 Status set_file(std::string& file, std::string_view value) {
-  if (value.empty()) return Error{EINVAL, "empty; name a file"};
   file = value;
   return Ok{};
 }
@@ -80,6 +80,10 @@ std::string list_of_variables() {
   return text;
 }
 
+bool is_variable(std::string_view name) {
+  return std::ranges::find(kVariables, name, &Variable::name) != kVariables.end();
+}
+
 }  // namespace
 
 std::span<const Variable> variables() { return kVariables; }
@@ -100,6 +104,8 @@ Reading read_environment(const char* const* environment) {
     const std::string_view entry{*environment};
     const auto equals = entry.find('=');
     if (!entry.starts_with(kPrefix) || equals == std::string_view::npos) continue;
+    // As CI sets it where a job has none.
+    if (equals + 1 == entry.size() && is_variable(entry.substr(0, equals))) continue;
     const auto done = set(reading.settings, entry.substr(0, equals), entry.substr(equals + 1));
     if (!done) reading.problems.push_back(done.error().message);
   }

@@ -48,6 +48,12 @@ _verbena
 COMP_WORDS=(verbena lab he) COMP_CWORD=2
 _verbena
 [[ ${COMPREPLY[*]} == hello ]]
+COMP_WORDS=(verbena lab im) COMP_CWORD=2
+_verbena
+[[ ${COMPREPLY[*]} == imm ]]
+COMP_WORDS=(verbena lab bulk --chu) COMP_CWORD=3
+_verbena
+[[ ${COMPREPLY[*]} == --chunks ]]
 for page in verbena verbena-{run,env,devices,stat,lab,netns}; do
   ! command -v man >/dev/null || man "$page" | grep SYNOPSIS >/dev/null
 done

@@ -10,8 +10,12 @@ namespace verbena::tool {
 namespace {
 
 /// The labs are what is installed when somebody asks.
-constexpr auto kLabs =
-    "$(verbena lab list 2>/dev/null | sed -n 's/^\\([a-z-]*\\)  *[a-z].*/\\1/p')";
+constexpr auto kLabs = "$(verbena lab list 2>/dev/null | sed -n 's/^\\([a-z-]*\\)  .*/\\1/p')";
+
+/// Of each lab: what it says itself.
+std::string options_of_lab(std::string_view name) {
+  return fmt::format("$(verbena lab {} --options 2>/dev/null | cut -d' ' -f1)", name);
+}
 
 /// Its first clause: a completion has half a line for it.
 std::string brief(const std::string& text) {
@@ -74,11 +78,15 @@ _verbena() {{
 {}    *) case ${{COMP_WORDS[1]}} in
 {}    esac ;;
   esac
+  if [[ ${{COMP_WORDS[1]}} == lab ]] && ((COMP_CWORD > 2)); then
+    words="server client {}"
+  fi
   mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }}
 complete -F _verbena verbena
 )",
-                     names(program.commands), names(program.program.options), values, words);
+                     names(program.commands), names(program.program.options), values, words,
+                     options_of_lab("${COMP_WORDS[2]}"));
 }
 
 /// Inside '…[…]' of _arguments.
@@ -108,6 +116,9 @@ std::string zsh(const ProgramDescription& program) {
     }
     if (command.name == "run" || command.name == "netns") {
       cases += " \\\n      '*::program:_normal'";
+    } else if (command.name == "lab") {
+      cases += fmt::format(" \\\n      \"1:lab:({})\" \"*:option:(server client {})\"",
+                           words_of(command.name), options_of_lab("$words[2]"));
     } else if (const std::string words = words_of(command.name); !words.empty()) {
       cases += fmt::format(" \\\n      \"*:word:({})\"", words);
     }

@@ -22,7 +22,7 @@ OptionDescription describe(const CLI::Option& option) {
   if (option.get_items_expected_min() > 0) {
     const std::string type = option.get_type_name();
     result.choices = choices_of(type);
-    result.value = result.choices.empty() ? type.substr(0, type.find(' ')) : "WORD";
+    result.value = result.choices.empty() ? type.substr(0, type.find_first_of(" :")) : "WORD";
   }
   return result;
 }

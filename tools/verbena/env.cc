@@ -49,7 +49,7 @@ int env(const EnvOptions& options) {
   const PreloadLibrary library = find_preload_library();
   if (!library.problem.empty()) return fail("env", kExitFailure, library.problem);
   const std::string complaint =
-      is_elsewhere(format) ? check_absolute(settings) : prepare_files(settings);
+      is_elsewhere(format) ? check_absolute(settings) : prepare_files(settings, options.variables);
   if (!complaint.empty()) return fail("env", kExitUsage, complaint);
 
   const auto found = entries(library.path, format);

@@ -41,19 +41,21 @@ SettingsOrProblem set_variables(const VariableOptions& options) {
   return {settings, problems.empty() ? "" : problems.front()};
 }
 
-std::string prepare_files(const settings::Settings& s) {
+std::string prepare_files(const settings::Settings& s, const VariableOptions& options) {
   struct Named {
     const char* option;
     const char* variable;
     const std::string& path;
+    bool given;
   };
   const std::string none;
   const std::string& stats = s.stats == settings::kStderr ? none : s.stats;
-  for (const Named& named :
-       {Named{"--pcap", "VERBENA_PCAP", s.pcap}, Named{"--trace", "VERBENA_TRACE", s.trace},
-        Named{"--stats", "VERBENA_STATS", stats}}) {
+  for (const Named& named : {Named{"--pcap", "VERBENA_PCAP", s.pcap, !options.pcap.empty()},
+                             Named{"--trace", "VERBENA_TRACE", s.trace, !options.trace.empty()},
+                             Named{"--stats", "VERBENA_STATS", stats, !options.stats.empty()}}) {
     if (named.path.empty()) continue;
-    const OutputFile file = prepare_output(named.path);
+    const OutputFile file =
+        prepare_output(named.path, named.given ? EarlierContent::discarded : EarlierContent::kept);
     if (!file.problem.empty()) return fmt::format("{} {}", named.option, file.problem);
     setenv(named.variable, file.path.c_str(), 1);
   }

@@ -20,8 +20,11 @@ struct SettingsOrProblem {
 };
 [[nodiscard]] SettingsOrProblem set_variables(const VariableOptions& options);
 
-/// Makes the files that the variables name, and their names absolute. The first complaint, or "".
-[[nodiscard]] std::string prepare_files(const settings::Settings& settings);
+/// Makes the names of the files that the variables name absolute, and the files that the options
+/// name empty: those of the variables may have what earlier programs wrote. The first complaint, or
+/// "".
+[[nodiscard]] std::string prepare_files(const settings::Settings& settings,
+                                        const VariableOptions& options);
 
 struct EnvironmentEntry {
   std::string name;

@@ -70,7 +70,10 @@ std::string prepare_environment(const std::string& library,
   // Emptied here, so that both ends find it new; see `verbena run`.
   for (const std::string& path : {pcap, trace}) {
     if (path.empty()) continue;
-    if (const OutputFile file = prepare_output(path); !file.problem.empty()) return file.problem;
+    if (const OutputFile file = prepare_output(path, EarlierContent::discarded);
+        !file.problem.empty()) {
+      return file.problem;
+    }
   }
   const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return problems.front();
@@ -78,9 +81,12 @@ std::string prepare_environment(const std::string& library,
   return "";
 }
 
-int list(const std::vector<LabEntry>& labs) {
+int list(const std::vector<LabEntry>& labs, const fs::path& folder) {
   for (const LabEntry& lab : labs) fmt::print("{:<18} {}\n", lab.name, lab.idea);
-  fmt::print("\nverbena lab NAME runs one; its README: labs/NAME/README.md\n");
+  const fs::path installed =
+      (folder / "../../../share/doc/verbena/labs").lexically_normal();  // below the same prefix
+  fmt::print("\nverbena lab NAME runs one; its README is in {}/NAME\n",
+             fs::exists(installed) ? installed.string() : "labs");
   return 0;
 }
 
@@ -205,7 +211,7 @@ int lab(const std::vector<std::string>& words) {
   const std::string& name = words.front();
   const std::vector<std::string> arguments{words.begin() + 1, words.end()};
   if (name == "list") {
-    return arguments.empty() ? list(labs)
+    return arguments.empty() ? list(labs, folder)
                              : fail("lab", kExitUsage,
                                     fmt::format("list {}: list takes nothing", arguments.front()));
   }

@@ -108,15 +108,23 @@ std::string page_of_program(const ProgramDescription& program) {
   return text + ".SH \"SEE ALSO\"\nibv_devices(1), ibv_rc_pingpong(1), rping(1)\n";
 }
 
+/// What the description says behind a colon, or that there are options only.
+std::string synopsis(const CommandDescription& command) {
+  const std::string begin = "verbena " + command.name;
+  const auto said = command.text.find(": " + begin);
+  std::string rest = said == std::string::npos ? "" : command.text.substr(said + 2 + begin.size());
+  if (command.name == "completion") rest = " SHELL";
+  return fmt::format("\\fB{}\\fR{}{}\n", roff(begin),
+                     command.options.empty() ? "" : " [\\fIOPTION\\fR]…", roff(rest));
+}
+
 }  // namespace
 
 std::string manual_page(const ProgramDescription& program, const std::string& command) {
   if (command.empty()) return page_of_program(program);
   const auto found = std::ranges::find(program.commands, command, &CommandDescription::name);
   if (found == program.commands.end()) return "";
-  return head("verbena-" + command, found->text) +
-         fmt::format(".SH SYNOPSIS\n\\fBverbena {}\\fR [\\fIOPTION\\fR]… [\\fIARGUMENT\\fR]…\n",
-                     command) +
+  return head("verbena-" + command, found->text) + ".SH SYNOPSIS\n" + synopsis(*found) +
          fmt::format(".SH DESCRIPTION\n{}.\n", roff(found->text)) +
          (found->options.empty() ? "" : options(found->options)) + footer(found->footer) +
          ".SH \"SEE ALSO\"\nverbena(1)\n";

@@ -95,12 +95,13 @@ void shell(const std::string& commands) {
   fail("ip (package iproute2), see above");
 }
 
-/// One side's end of the cable. IPv6 addresses are usable at once; the link's state follows its
-/// peer's a moment later, and is waited for.
+/// One side's end of the cable. IPv6 addresses are usable at once, where /proc/sys can be written;
+/// the link's state follows its peer's a moment later, and is waited for.
 std::string configure(std::string_view name, int host) {
   return fmt::format(
-      "ip link set lo up; echo 0 > /proc/sys/net/ipv6/conf/{0}/dad_transmits; "
-      "ip addr add 10.99.0.{1}/24 dev {0}; ip addr add fd99::{1}/64 dev {0} nodad; "
+      "ip link set lo up; (echo 0 > /proc/sys/net/ipv6/conf/{0}/dad_transmits) 2>/dev/null || :; "
+      "ip addr add 10.99.0.{1}/24 dev {0}; "
+      "[ ! -e /proc/sys/net/ipv6 ] || ip addr add fd99::{1}/64 dev {0} nodad; "
       "ip link set {0} up; ",
       name, host);
 }
@@ -161,7 +162,7 @@ int run_in_new_namespaces(const NetnsOptions& options) {
   fmt::print("{}", kGreeting);
   std::fflush(stdout);
   const char* const preferred = std::getenv("SHELL");
-  return run_and_wait({preferred != nullptr ? preferred : "/bin/sh"});
+  return run_and_wait({preferred != nullptr && *preferred != '\0' ? preferred : "/bin/sh"});
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 
 namespace verbena::tool {
 
-OutputFile prepare_output(const std::string& path) {
+OutputFile prepare_output(const std::string& path, EarlierContent content) {
   OutputFile file{std::filesystem::absolute(path).string(), ""};
   const int fd = open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) {
@@ -23,7 +23,8 @@ OutputFile prepare_output(const std::string& path) {
   struct stat status {};
   fstat(fd, &status);
   // Whoever writes to it holds this lock.
-  if (S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(fd, 0) != 0) {
+  if (content == EarlierContent::discarded && S_ISREG(status.st_mode) &&
+      flock(fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(fd, 0) != 0) {
     file.problem = fmt::format("{}: ftruncate: {}", path, std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {

@@ -11,8 +11,10 @@ struct OutputFile {
   std::string problem;  // empty: it can be written
 };
 
-/// Makes it empty, unless a program that still runs writes to it: that one keeps it, and the
-/// new one's gets its process id in the name.
-[[nodiscard]] OutputFile prepare_output(const std::string& path);
+enum class EarlierContent { kept, discarded };
+
+/// Whether it can be written. What a program that still runs writes to it is kept in any case: the
+/// new one's file gets its process id in the name.
+[[nodiscard]] OutputFile prepare_output(const std::string& path, EarlierContent content);
 
 }  // namespace verbena::tool

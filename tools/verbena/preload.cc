@@ -60,10 +60,11 @@ PreloadLibrary find_preload_library() {
   if (access(file.c_str(), R_OK) != 0) {
     library.problem = fmt::format("the preload library {}: {}; build or install Verbena again",
                                   file, std::strerror(errno));
-  } else if (file.find_first_of(kSeparators) != std::string::npos) {
+  } else if (file.find_first_of(kSeparators) != std::string::npos ||
+             file.find('$') != std::string::npos) {
     library.problem = fmt::format(
-        "the preload library \"{}\": LD_PRELOAD can't hold a path with a space or a colon; "
-        "install Verbena elsewhere",
+        "the preload library \"{}\": LD_PRELOAD can't hold a path with a space, a colon or a "
+        "dollar sign; install Verbena elsewhere",
         file);
   }
   return library;

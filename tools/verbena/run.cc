@@ -11,7 +11,6 @@
 #include "tools/verbena/program_check.h"
 
 namespace verbena::tool {
-namespace {}  // namespace
 
 int run(const RunOptions& options) {
   const auto [settings, unset] = set_variables(options.variables);
@@ -29,7 +28,7 @@ int run(const RunOptions& options) {
   }
   if (const auto reason = reason_to_refuse(*program)) return fail("run", kExitRefused, *reason);
 
-  if (const auto problem = prepare_files(settings); !problem.empty()) {
+  if (const auto problem = prepare_files(settings, options.variables); !problem.empty()) {
     return fail("run", kExitUsage, problem);
   }
   set_preload_environment(library.path);

@@ -27,31 +27,38 @@ struct PrepareOutput : testing::Test {
 };
 
 TEST_F(PrepareOutput, MakesAnEmptyFileAndAnAbsoluteName) {
-  const OutputFile made = prepare_output(folder / "new");
+  const OutputFile made = prepare_output(folder / "new", EarlierContent::discarded);
   EXPECT_EQ(made.problem, "");
   EXPECT_EQ(made.path, folder / "new");
   EXPECT_TRUE(std::filesystem::is_regular_file(made.path));
-  EXPECT_TRUE(std::filesystem::path{prepare_output("/dev/../dev/null").path}.is_absolute());
+  EXPECT_TRUE(std::filesystem::path{prepare_output("/dev/../dev/null", EarlierContent::kept).path}
+                  .is_absolute());
 }
 
 TEST_F(PrepareOutput, EmptiesWhatNobodyWritesTo) {
-  EXPECT_EQ(prepare_output(folder / "old").problem, "");
+  EXPECT_EQ(prepare_output(folder / "old", EarlierContent::discarded).problem, "");
   EXPECT_EQ(std::filesystem::file_size(folder / "old"), 0u);
+}
+
+TEST_F(PrepareOutput, KeepsWhatEarlierProgramsWrote) {
+  EXPECT_EQ(prepare_output(folder / "old", EarlierContent::kept).problem, "");
+  EXPECT_GT(std::filesystem::file_size(folder / "old"), 0u);
 }
 
 TEST_F(PrepareOutput, KeepsWhatAProgramStillWritesTo) {
   const int writer = ::open((folder / "old").c_str(), O_WRONLY | O_CLOEXEC);
   ASSERT_EQ(::flock(writer, LOCK_EX), 0);
-  EXPECT_EQ(prepare_output(folder / "old").problem, "");
+  EXPECT_EQ(prepare_output(folder / "old", EarlierContent::discarded).problem, "");
   EXPECT_GT(std::filesystem::file_size(folder / "old"), 0u);
   ::close(writer);
 }
 
 TEST_F(PrepareOutput, SaysWhyItCant) {
-  EXPECT_THAT(prepare_output(folder / "no/such").problem, HasSubstr("No such file or directory"));
-  EXPECT_THAT(prepare_output(folder).problem, HasSubstr("Is a directory"));
+  EXPECT_THAT(prepare_output(folder / "no/such", EarlierContent::kept).problem,
+              HasSubstr("No such file or directory"));
+  EXPECT_THAT(prepare_output(folder, EarlierContent::kept).problem, HasSubstr("Is a directory"));
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
-  EXPECT_NE(prepare_output(folder / "pipe").problem, "");
+  EXPECT_NE(prepare_output(folder / "pipe", EarlierContent::kept).problem, "");
 }
 
 }  // namespace
