@@ -48,6 +48,10 @@ TEST(Settings, OnlyOursAreReadFromAnEnvironment) {
   ASSERT_TRUE(reading.settings.faults);
   EXPECT_DOUBLE_EQ(reading.settings.faults->drop, 0.01);
 
+  const std::array<const char*, 4> empty{
+      "VERBENA_ONLY=", "VERBENA_FAULTS=", "VERBENA_STATS=", nullptr};
+  EXPECT_THAT(read_environment(empty.data()).problems, IsEmpty());
+
   const std::array<const char*, 4> bad{"VERBENA_ONLY=yes", "VERBENA_X=1", "VERBENA_LOG=info",
                                        nullptr};
   EXPECT_THAT(read_environment(bad.data()).problems, SizeIs(2));
