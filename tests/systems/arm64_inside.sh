@@ -12,8 +12,22 @@ cmake --preset release -B "$build" -DVERBENA_OUTPUT_ROOT="$build" -DVERBENA_BENC
   -DCMAKE_CROSSCOMPILING_EMULATOR=/usr/bin/qemu-aarch64-static
 cmake --build "$build" -j "$(nproc)"
 
+# What qemu-user doesn't do, and what takes too long under it. abi.ucma ends with a signal there;
+# nobody has looked into that.
+without=(
+  # No socket filters, packet sockets, IPv6 multicast or MADV_POPULATE; failed exec after vfork.
+  'unit/wire\.(AttachSteering|Crowd|Gsi|Multicast|PacketSocketTest|TransmitterMtu|TransmitterFull)'
+  'unit/host\.NicTest\.RegistrationChecksTheRange' 'unit/tools\.LabRun'
+  'abi\.(datagrams|memory|raw_packets|raw_threads|refusals|registration|ucma)'
+  'rdmapp\.(Connections\.ADomainOfAnother|Errors\.MemoryThatIsNotThere|QueuePairs\.Multicast)'
+  # They look at programs of the machine, which aren't arm64.
+  'unit/tools\.ProgramCheck' 'abi\.elf' 'rdmapp\.(recipes|install|cost)'
+  'sim\.Loads'
+)
+echo "SKIPPED under qemu-user: ${without[*]}"
 failed=0
-ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --timeout 120 -LE '^(structure|e2e)$' || failed=1
+ctest --test-dir "$build" -j "$(nproc)" --output-on-failure --timeout 300 -LE '^(structure|e2e)$' \
+  -E "^($(IFS='|'; echo "${without[*]}"))" || failed=1
 
 library=$build/lib/verbena/libibverbs.so.1
 arm64=(qemu-aarch64-static -E LD_PRELOAD="$library")
