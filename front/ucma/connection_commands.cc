@@ -119,7 +119,7 @@ Status listen(Ucma& ucma, const Command& command) {
   }
   if (id.state != IdState::bound) return wrong_state("bound, and not connected");
   // Beside rxe, which has the UDP port at every address, the kernel alone listens.
-  const bool in_kernel = !id.source && listen_in_kernel(ucma, id, c.backlog);
+  const bool in_kernel = !id.source && listen_in_kernel(ucma, id, static_cast<int>(c.backlog));
   if (auto opened = open_addresses(nic, id); !opened && !in_kernel) return opened;
 
   using Family = cm::ListenParameters::Family;
