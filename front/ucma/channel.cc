@@ -69,6 +69,7 @@ void Channel::announce() {
 
 void Channel::add(const QueuedEvent& event) {
   events.push_back(event);
+  events.back().since = std::chrono::steady_clock::now();
   announce();
 }
 

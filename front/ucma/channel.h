@@ -3,6 +3,7 @@
 #include <rdma/rdma_user_cm.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -18,10 +19,11 @@ namespace verbena::front::ucma {
 /// An event that the program hasn't taken yet.
 struct QueuedEvent {
   rdma_ucm_event_resp event{};
-  std::uint32_t id = 0;                          // whose it is
-  std::optional<std::uint32_t> membership{};     // of a multicast join
-  std::optional<std::uint32_t> request{};        // the new id of a connection request …
-  std::optional<cm::ConnectionId> connection{};  // … and the request itself
+  std::uint32_t id = 0;                           // whose it is
+  std::optional<std::uint32_t> membership{};      // of a multicast join
+  std::optional<std::uint32_t> request{};         // the new id of a connection request …
+  std::optional<cm::ConnectionId> connection{};   // … and the request itself
+  std::chrono::steady_clock::time_point since{};  // it waits
 };
 
 /// An rdma_event_channel: one end of a socket pair is the program's descriptor, readable while

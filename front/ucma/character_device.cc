@@ -4,9 +4,12 @@
 #include <rdma/rdma_user_cm.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "cm/connection_manager.h"
 #include "front/ucma/addresses.h"
@@ -130,6 +133,24 @@ ssize_t get_event(int fd, ino_t inode, std::span<const std::uint8_t> in, std::si
   }
 }
 
+/// An id's events go with it. A thread that has just come from poll() would then wait for one that
+/// doesn't come, as in the kernel; but there an event and the end of its id are seldom that close
+/// (rping of rdma-core 65 counts on it). So it gets a moment to take the event.
+void leave_to_pollers(Ucma& ucma, ino_t inode, std::uint32_t id) {
+  constexpr std::chrono::milliseconds kMoment{2};
+  const auto is_fresh = [&](const QueuedEvent& e) {
+    return e.id == id && std::chrono::steady_clock::now() - e.since < kMoment;
+  };
+  for (;;) {
+    {
+      const auto lock = ucma.lock();
+      const Channel* const channel = ucma.find_channel(inode);
+      if (channel == nullptr || std::ranges::none_of(channel->events, is_fresh)) return;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds{50});
+  }
+}
+
 ssize_t fail(int code) {
   errno = code;
   return -1;
@@ -173,6 +194,11 @@ ssize_t write_device(int fd, ino_t inode, const void* bytes, std::size_t size) {
 
   const int failed = guarded_status(entry.name, [&]() -> Status {
     Ucma& ucma = Ucma::instance();
+    if (header.cmd == RDMA_USER_CM_CMD_DESTROY_ID) {
+      rdma_ucm_destroy_id request{};
+      std::memcpy(&request, in.data(), sizeof request);  // there are as many bytes: see above
+      leave_to_pollers(ucma, inode, request.id);
+    }
     const auto lock = ucma.lock();
     Channel* const channel = ucma.find_channel(inode);
     if (channel == nullptr) return gone();
