@@ -157,11 +157,19 @@ std::string refuse_ends(const CLI::App& app, int argc, char** argv) {
              : "this lab has both its ends in one process: it needs no server and no client";
 }
 
+/// Newer versions of CLI11 would set a footer as one paragraph.
+void keep_lines(auto& formatter) {
+  if constexpr (requires { formatter.enable_footer_formatting(false); }) {
+    formatter.enable_footer_formatting(false);
+  }
+}
+
 }  // namespace
 
 Options parse(int argc, char** argv, const Defaults& defaults) {
   CLI::App app{defaults.idea, std::string{"verbena lab "} + defaults.name};
   app.footer(kFooter);
+  keep_lines(*app.get_formatter());
   app.fallthrough();
   Options options;
   options.lab = defaults.name;

@@ -90,7 +90,8 @@ class ShowsProgress(Case):
     def run(self, host, network):
         need_programs("script")
         lab = f"{host.verbena} lab write-read --size 1M --iters 100000000 --timeout 2"
-        status, output = host.run(network.server.namespace, ["script", "-qec", lab, "/dev/null"],
+        status, output = host.run(network.server.namespace,
+                                  ["env", "SHELL=/bin/sh", "script", "-qec", lab, "/dev/null"],
                                   preload=False)
         return check_output(status, output, 1,
                             (r"\d+ of 100000000 rounds, 0 %, about \d+ s left", "--timeout"))

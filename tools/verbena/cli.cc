@@ -162,6 +162,13 @@ int take_netns_command(int argc, char** argv, NetnsOptions& options) {
   return std::min(end, argc);
 }
 
+/// Newer versions of CLI11 would set a footer as one paragraph.
+void keep_lines(auto& formatter) {
+  if constexpr (requires { formatter.enable_footer_formatting(false); }) {
+    formatter.enable_footer_formatting(false);
+  }
+}
+
 }  // namespace
 
 int fail(std::string_view command, int status, std::string_view message) {
@@ -174,6 +181,7 @@ int main_of_verbena(int argc, char** argv) {
   app.set_version_flag("--version", "verbena " VERBENA_VERSION);
   app.require_subcommand(1);
   app.footer(kExamples);
+  keep_lines(*app.get_formatter());
 
   RunOptions run_options;
   CLI::App* const run_command =
