@@ -1,11 +1,11 @@
 # verbena_layer(NAME [USES LAYER…] [LINKS TARGET…])
 #
-# The static library verbena_NAME from src/NAME/*.cc. A layer without sources (header-only,
+# The static library verbena_NAME from the sources below src/NAME. A layer without sources (header-only,
 # or not there yet) is an interface library of the same name, so that users need not care.
 function(verbena_layer name)
   cmake_parse_arguments(arg "" "" "USES;LINKS" ${ARGN})
   set(target verbena_${name})
-  file(GLOB sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cc")
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS "${CMAKE_SOURCE_DIR}/src/${name}/*.cc")
   if(sources)
     add_library(${target} STATIC ${sources})
     set(scope PUBLIC)
