@@ -6,7 +6,7 @@
 #include <sys/sysmacros.h>
 
 #include "front/sysfs/tree.h"
-#include "host/rdma_netlink.h"
+#include "host/devices/rdma_netlink.h"
 
 namespace verbena::front {
 

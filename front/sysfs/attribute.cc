@@ -8,7 +8,7 @@
 
 #include "front/sysfs/counters.h"
 #include "front/verbs/identity.h"
-#include "host/link_rate.h"
+#include "host/devices/link_rate.h"
 
 namespace verbena::front::sysfs {
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/device.h"
+#include "host/devices/device.h"
 
 namespace verbena::front::sysfs {
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "front/verbs/nic.h"
-#include "host/statistics.h"
+#include "host/observation/statistics.h"
 
 namespace verbena::front::sysfs {
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "host/device.h"
+#include "host/devices/device.h"
 
 namespace verbena::front::sysfs {
 

@@ -12,7 +12,7 @@
 
 #include "front/preload/known_descriptors.h"
 #include "front/verbs/guarded.h"
-#include "host/kernel_view.h"
+#include "host/devices/kernel_view.h"
 #include "system/kernel_calls.h"
 
 namespace verbena::front::sysfs {

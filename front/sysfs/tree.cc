@@ -14,11 +14,11 @@
 #include "front/sysfs/attribute.h"
 #include "front/verbs/device.h"
 #include "front/verbs/identity.h"
-#include "host/kernel_view.h"
-#include "host/processes.h"
-#include "host/rdma_netlink.h"
-#include "host/taken_ports.h"
-#include "host/without_device.h"
+#include "host/devices/kernel_view.h"
+#include "host/devices/rdma_netlink.h"
+#include "host/devices/taken_ports.h"
+#include "host/devices/without_device.h"
+#include "host/observation/processes.h"
 
 namespace verbena::front::sysfs {
 

@@ -7,7 +7,7 @@
 #include "front/ucma/addresses.h"
 #include "front/ucma/commands.h"
 #include "front/ucma/newer_commands.h"
-#include "host/source_address.h"
+#include "host/reachability/source_address.h"
 
 namespace verbena::front::ucma {
 

@@ -8,7 +8,7 @@
 
 #include "front/verbs/device.h"
 #include "host/config.h"
-#include "host/roce_interfaces.h"
+#include "host/devices/roce_interfaces.h"
 
 namespace verbena::front::ucma {
 

@@ -11,7 +11,7 @@
 
 #include "base/ip_address.h"
 #include "base/result.h"
-#include "host/device.h"
+#include "host/devices/device.h"
 
 namespace verbena::front::ucma {
 

@@ -8,7 +8,7 @@
 #include "base/psn.h"
 #include "cm/event.h"
 #include "cm/parameters.h"
-#include "host/device.h"
+#include "host/devices/device.h"
 #include "host/nic.h"
 #include "packet/service_id.h"
 

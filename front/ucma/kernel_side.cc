@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "host/kernel_view.h"
+#include "host/devices/kernel_view.h"
 #include "system/kernel_calls.h"
 
 namespace verbena::front::ucma {

@@ -17,7 +17,7 @@
 #include <type_traits>
 
 #include "base/result.h"
-#include "host/descriptor_watch.h"
+#include "host/events/descriptor_watch.h"
 
 namespace verbena::front::ucma {
 

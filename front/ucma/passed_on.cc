@@ -9,8 +9,8 @@
 
 #include "front/ucma/addresses.h"
 #include "host/config.h"
+#include "host/devices/roce_interfaces.h"
 #include "host/log.h"
-#include "host/roce_interfaces.h"
 
 namespace verbena::front::ucma {
 

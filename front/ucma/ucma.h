@@ -21,7 +21,7 @@
 #include "front/ucma/channel.h"
 #include "front/ucma/event_type.h"
 #include "front/ucma/id.h"
-#include "host/descriptor_watch.h"
+#include "host/events/descriptor_watch.h"
 #include "host/nic.h"
 
 namespace verbena::front::ucma {

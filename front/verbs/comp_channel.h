@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "base/result.h"
-#include "host/completion_channel.h"
+#include "host/events/completion_channel.h"
 
 namespace verbena::front {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "host/device.h"
-#include "host/event_channel.h"
+#include "host/devices/device.h"
+#include "host/events/event_channel.h"
 #include "host/nic.h"
 
 namespace verbena::front {

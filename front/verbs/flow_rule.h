@@ -5,7 +5,7 @@
 #include <infiniband/verbs.h>
 
 #include "base/result.h"
-#include "host/flow_rules.h"
+#include "host/raw_packets/flow_rules.h"
 
 namespace verbena::front {
 

@@ -9,8 +9,8 @@
 #include "front/verbs/nic.h"
 #include "front/verbs/qp_attributes.h"
 #include "front/verbs/query.h"
-#include "host/link_rate.h"
-#include "host/statistics.h"
+#include "host/devices/link_rate.h"
+#include "host/observation/statistics.h"
 
 namespace verbena::front {
 

@@ -14,7 +14,7 @@
 
 #include "engine/queue_pair.h"
 #include "engine/shared_receive_queue.h"
-#include "host/event_channel.h"
+#include "host/events/event_channel.h"
 
 namespace verbena::host {
 

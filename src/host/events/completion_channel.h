@@ -1,0 +1,40 @@
+#pragma once
+
+#include <mutex>
+
+#include "base/result.h"
+#include "host/events/event_tokens.h"
+
+namespace verbena::host {
+
+struct CompletionQueue;
+
+/// Where a program sleeps until a completion queue has something. Its descriptor polls
+/// readable while an event waits.
+class CompletionChannel {
+ public:
+  static Result<CompletionChannel*> create();
+
+  [[nodiscard]] int fd() const { return tokens_.fd(); }
+
+  /// Any thread. Needs no memory: a program that sleeps for the event would never wake.
+  void raise(CompletionQueue& cq);
+  /// Takes an event, those of several queues in turn, and counts it in its queue. Blocks as the
+  /// descriptor's flags say. EAGAIN, EINTR.
+  [[nodiscard]] Result<CompletionQueue*> get();
+  /// Events of `cq` that nobody took are forgotten. Returns how many were taken, ever: none
+  /// will be any more.
+  unsigned forget(CompletionQueue& cq);
+
+ private:
+  CompletionChannel() = default;
+  void append(CompletionQueue& cq);
+
+  std::mutex mutex_;
+  EventTokens tokens_;  // one for each event that waits, but for one that a get() has in its hand
+  // Queues with events that nobody took, linked through them.
+  CompletionQueue* first_ = nullptr;
+  CompletionQueue* last_ = nullptr;
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,96 @@
+#include "host/observation/outputs.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string_view>
+
+#include "host/log.h"
+#include "system/kernel_calls.h"
+#include "wire/capture.h"
+
+namespace verbena::host {
+namespace {
+
+std::string program_name() {
+  std::string name;
+  std::ifstream file{"/proc/self/comm"};
+  std::getline(file, name);
+  return name;
+}
+
+void say_other_name(const std::string& wanted, const std::string& got) {
+  if (wanted == got) return;
+  log(LogLevel::warn, "{} is taken: this process ({}) writes {}", wanted, getpid(), got);
+}
+
+void print(std::string_view text) {
+  // What the program has written comes first, where both go to one place.
+  std::fflush(stdout);
+  // One write: tables of several processes stay whole. Nobody to tell if it fails.
+  [[maybe_unused]] const auto n = kernel::write(STDERR_FILENO, text.data(), text.size());
+}
+
+}  // namespace
+
+Result<Outputs> Outputs::open(const settings::Settings& settings) {
+  Outputs outputs;
+  outputs.settings_ = settings;
+  if (!settings.trace.empty()) {
+    auto trace = Trace::open(settings.trace);
+    if (!trace) return trace.error();
+    outputs.trace_ = std::move(trace).value();
+  }
+  if (!settings.stats.empty()) outputs.pairs_ = PairRecords{PairRecords::kMax};
+  if (!settings.stats.empty() && settings.stats != settings::kStderr) {
+    auto file = wire::OutputFile::open(settings.stats);
+    if (!file) return Error{file.error().code, "statistics " + file.error().message};
+    outputs.stats_.emplace(std::move(file).value());
+  }
+  outputs.watched_ = !settings.trace.empty() || !settings.pcap.empty();
+  return outputs;
+}
+
+void Outputs::announce(const wire::UdpWire& wire) const {
+  if (wire.capture() != nullptr) say_other_name(settings_.pcap, wire.capture()->path());
+  if (trace_ != nullptr) say_other_name(settings_.trace, trace_->path());
+  if (stats_) say_other_name(settings_.stats, stats_->path());
+}
+
+void Outputs::say_errors(const wire::UdpWire& wire) {
+  const wire::Capture* const capture = wire.capture();
+  if (capture != nullptr && !capture_failed_ && !capture->error().empty()) {
+    capture_failed_ = true;
+    log(LogLevel::warn, "capture: {}; it ends here, traffic goes on", capture->error());
+  }
+  if (trace_ != nullptr && !trace_failed_ && !trace_->error().empty()) {
+    trace_failed_ = true;
+    log(LogLevel::warn, "trace: {}; it ends here, traffic goes on", trace_->error());
+  }
+}
+
+Statistics Outputs::statistics(const std::vector<Statistics::Pair>& live,
+                               const wire::UdpWire& wire) const {
+  Statistics s;
+  s.pid = static_cast<std::uint32_t>(getpid());
+  s.program = program_name();
+  pairs_.fill(s, live);
+  fill_from_wire(s, wire);
+  return s;
+}
+
+void Outputs::report(const Statistics& s) {
+  if (!stats_) {
+    print(as_table(s));
+  } else if (auto written = stats_->append(as_json(s)); !written) {
+    log(LogLevel::error, "statistics: {}", written.error().message);
+  }
+}
+
+void Outputs::abandon() {
+  trace_.reset();
+  stats_.reset();
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,47 @@
+#include "host/observation/processes.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+
+#include "host/observation/json.h"
+#include "wire/roll_call.h"
+
+namespace verbena::host {
+namespace {
+
+std::string first_line(const std::string& path) {
+  std::ifstream file{path};
+  std::string line;
+  std::getline(file, line);
+  return line;
+}
+
+/// proc(5): the state follows the name, which is in parentheses and may have some itself.
+bool is_stopped(const std::string& stat) {
+  const auto end = stat.rfind(')');
+  if (end == std::string::npos || end + 2 >= stat.size()) return false;
+  return stat[end + 2] == 'T' || stat[end + 2] == 't';
+}
+
+std::string object_of(const wire::Presence& p) {
+  if (p.account) {
+    return fmt::format(R"({{"pid":{},"answers":true,"statistics":{}}})", p.pid, *p.account);
+  }
+  const std::string folder = fmt::format("/proc/{}/", p.pid);
+  return fmt::format(R"({{"pid":{},"answers":false,"program":{},"stopped":{}}})", p.pid,
+                     json_quoted(first_line(folder + "comm")),
+                     is_stopped(first_line(folder + "stat")));
+}
+
+}  // namespace
+
+std::string processes_as_json() {
+  std::string text;
+  for (const wire::Presence& p : wire::call_roll()) {
+    text += (text.empty() ? "" : ",") + object_of(p);
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,116 @@
+#include "host/observation/statistics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace verbena::host {
+namespace {
+
+using nlohmann::json;
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+/// A queue pair of the host's with its engine's.
+struct Made {
+  explicit Made(std::uint32_t number) : pair{Qpn{number}, engine::QpInit{}} {
+    qp.pair = &pair;
+    qp.number = number;
+    qp.device = "vb_lo";
+  }
+  engine::QueuePair pair;
+  QueuePair qp;
+};
+
+void destroy(PairRecords& records, const Made& made) {
+  if (records.lists_more()) records.list(pair_of(made.qp));
+  records.add(made.qp.device, made.pair.counters);
+}
+
+Statistics sample() {
+  Made first{0x11};
+  Made second{0x22};
+  PairRecords records;
+  records.expect("vb_lo");
+  first.pair.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
+  first.pair.attributes.dest_qpn = Qpn{0x33};
+  first.pair.counters.sent_pkts = 7;
+  first.pair.counters.retransmitted_pkts = 2;
+  destroy(records, first);
+  second.pair.counters.sent_pkts = 100;
+  Statistics s;
+  s.pid = 99;
+  s.program = "a \"quoted\"\nname";
+  records.fill(s, {pair_of(second.qp)});
+  return s;
+}
+
+TEST(Statistics, APortIsTheSumOfItsQueuePairsLiveAndGone) {
+  const Statistics s = sample();
+  ASSERT_EQ(s.ports.size(), 1u);
+  EXPECT_EQ(s.ports[0].device, "vb_lo");
+  EXPECT_EQ(s.ports[0].counters.sent_pkts, 107u);
+  ASSERT_EQ(s.pairs.size(), 2u);
+  EXPECT_EQ(s.pairs[0].qpn, Qpn{0x11});
+  EXPECT_EQ(s.pairs[0].counters.sent_pkts, 7u);
+}
+
+TEST(Statistics, JsonHasEveryCounterUnderTheKernelsName) {
+  const json j = json::parse(as_json(sample()));
+  EXPECT_EQ(j.at("program"), "a \"quoted\"\nname");
+  EXPECT_EQ(j.at("pid"), 99);
+  EXPECT_EQ(j.at("qps").size(), 2u);
+  EXPECT_EQ(j.at("qps")[0].at("qp"), 0x11);
+  EXPECT_EQ(j.at("qps")[0].at("peer"), "10.0.0.1");
+  EXPECT_EQ(j.at("qps")[0].at("peer_qp"), 0x33);
+  const json& counters = j.at("ports")[0].at("hw_counters");
+  EXPECT_EQ(counters.at("sent_pkts"), 107);
+  for (const char* name :
+       {"sent_pkts", "rcvd_pkts", "duplicate_request", "out_of_seq_request", "rcvd_rnr_err",
+        "send_rnr_err", "rcvd_seq_err", "ack_deferred", "retry_exceeded_err",
+        "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "rdma_sends", "rdma_recvs"}) {
+    EXPECT_TRUE(counters.contains(name)) << name;
+  }
+}
+
+TEST(Statistics, TheTableLeavesZerosOut) {
+  const std::string table = as_table(sample());
+  EXPECT_THAT(table, AllOf(HasSubstr("process 99"), HasSubstr("0x000011"), HasSubstr("vb_lo/1"),
+                           HasSubstr("10.0.0.1 qp 0x000033"), HasSubstr("retransmitted_pkts")));
+  EXPECT_THAT(table, Not(HasSubstr("rcvd_rnr_err")));
+}
+
+TEST(Statistics, MoreQueuePairsThanAreRememberedAreInTheSums) {
+  PairRecords records;
+  records.expect("vb_lo");
+  for (std::uint32_t i = 0; i < PairRecords::kMax + 10; ++i) {
+    Made made{i};
+    made.pair.counters.sent_pkts = 1;
+    destroy(records, made);
+  }
+  Statistics s;
+  records.fill(s, {});
+  EXPECT_EQ(s.pairs.size(), PairRecords::kMax);
+  EXPECT_EQ(s.unlisted, 10u);
+  EXPECT_EQ(s.ports.at(0).counters.sent_pkts, PairRecords::kMax + 10);
+  EXPECT_THAT(as_table(s), HasSubstr("4100 more queue pairs"));
+}
+
+TEST(Statistics, SumsAreKeptThoughNobodyWantsAList) {
+  PairRecords records{0};
+  records.expect("vb_lo");
+  Made made{1};
+  made.pair.counters.sent_pkts = 5;
+  destroy(records, made);
+  EXPECT_EQ(records.sum_of("vb_lo").sent_pkts, 5u);
+  EXPECT_EQ(records.sum_of("vb_eth0").sent_pkts, 0u);
+  Statistics s;
+  records.fill(s, {});
+  EXPECT_TRUE(s.pairs.empty());
+  EXPECT_EQ(s.unlisted, 1u);
+}
+
+}  // namespace
+}  // namespace verbena::host
