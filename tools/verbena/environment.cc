@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "tools/verbena/lab_options.h"
-#include "tools/verbena/output_file.h"
+#include "tools/verbena/prepared_output.h"
 
 namespace verbena::tool {
 namespace {
@@ -54,7 +54,7 @@ std::string prepare_files(const settings::Settings& s, const VariableOptions& op
                              Named{"--trace", "VERBENA_TRACE", s.trace, !options.trace.empty()},
                              Named{"--stats", "VERBENA_STATS", stats, !options.stats.empty()}}) {
     if (named.path.empty()) continue;
-    const OutputFile file =
+    const PreparedOutput file =
         prepare_output(named.path, named.given ? EarlierContent::discarded : EarlierContent::kept);
     if (!file.problem.empty()) return fmt::format("{} {}", named.option, file.problem);
     setenv(named.variable, file.path.c_str(), 1);

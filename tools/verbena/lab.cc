@@ -16,8 +16,8 @@
 #include "tools/verbena/lab_list.h"
 #include "tools/verbena/lab_options.h"
 #include "tools/verbena/lab_run.h"
-#include "tools/verbena/output_file.h"
 #include "tools/verbena/preload.h"
+#include "tools/verbena/prepared_output.h"
 
 namespace verbena::tool {
 namespace {
@@ -70,7 +70,7 @@ std::string prepare_environment(const std::string& library,
   // Emptied here, so that both ends find it new; see `verbena run`.
   for (const std::string& path : {pcap, trace}) {
     if (path.empty()) continue;
-    if (const OutputFile file = prepare_output(path, EarlierContent::discarded);
+    if (const PreparedOutput file = prepare_output(path, EarlierContent::discarded);
         !file.problem.empty()) {
       return file.problem;
     }

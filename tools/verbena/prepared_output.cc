@@ -1,4 +1,4 @@
-#include "tools/verbena/output_file.h"
+#include "tools/verbena/prepared_output.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,8 +12,8 @@
 
 namespace verbena::tool {
 
-OutputFile prepare_output(const std::string& path, EarlierContent content) {
-  OutputFile file{std::filesystem::absolute(path).string(), ""};
+PreparedOutput prepare_output(const std::string& path, EarlierContent content) {
+  PreparedOutput file{std::filesystem::absolute(path).string(), ""};
   const int fd = open(file.path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
   if (fd < 0) {
     file.problem =

@@ -1,4 +1,4 @@
-#include "tools/verbena/output_file.h"
+#include "tools/verbena/prepared_output.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ struct PrepareOutput : testing::Test {
 };
 
 TEST_F(PrepareOutput, MakesAnEmptyFileAndAnAbsoluteName) {
-  const OutputFile made = prepare_output(folder / "new", EarlierContent::discarded);
+  const PreparedOutput made = prepare_output(folder / "new", EarlierContent::discarded);
   EXPECT_EQ(made.problem, "");
   EXPECT_EQ(made.path, folder / "new");
   EXPECT_TRUE(std::filesystem::is_regular_file(made.path));

@@ -6,7 +6,7 @@
 
 namespace verbena::tool {
 
-struct OutputFile {
+struct PreparedOutput {
   std::string path;     // absolute: the program may change its folder
   std::string problem;  // empty: it can be written
 };
@@ -15,6 +15,6 @@ enum class EarlierContent { kept, discarded };
 
 /// Whether it can be written. What a program that still runs writes to it is kept in any case: the
 /// new one's file gets its process id in the name.
-[[nodiscard]] OutputFile prepare_output(const std::string& path, EarlierContent content);
+[[nodiscard]] PreparedOutput prepare_output(const std::string& path, EarlierContent content);
 
 }  // namespace verbena::tool
