@@ -98,7 +98,7 @@ format: ## clang-format every source file in place
 	@scripts/deps.sh lint
 	@scripts/lint.sh format
 
-lint: ## clang-format (check only), clang-tidy, shell and python syntax
+lint: ## clang-format (check only), thread safety, clang-tidy, shell and python syntax
 	@scripts/deps.sh build lint
 	@cmake --preset dev >/dev/null # the compile commands of today's files
 	@scripts/lint.sh check build/dev $(JOBS)

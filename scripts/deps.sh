@@ -11,7 +11,7 @@ packages_of() {
     build) echo g++ make cmake ninja-build pkg-config libisal-dev libcli11-dev libfmt-dev \
       nlohmann-json3-dev libibverbs-dev librdmacm-dev libssl-dev libgtest-dev \
       libgmock-dev libbenchmark-dev python3 ;;
-    lint) echo clang-format clang-tidy ;;
+    lint) echo clang clang-format clang-tidy ;;
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
       ethtool util-linux tshark ;;
     # QEMU is used, too, where it is (the group "kernel" has it).

@@ -51,6 +51,40 @@ for name in sorted({e["file"] for e in json.load(open(sys.argv[1] + "/compile_co
       --extra-arg=-Wno-string-conversion 2> >(grep -vE 'warnings? generated|^$' >&2)
 }
 
+# Clang compares the annotations of base/thread_annotations.h with what the code locks. That the
+# check can fail is shown first, by a class that writes a guarded member without its lock.
+check_thread_safety() { # BUILD JOBS
+  local flags=(-std=c++20 -fsyntax-only -Wthread-safety -Werror=thread-safety) include found
+  while read -r include; do flags+=("$include"); done < <(python3 -c '
+import json, shlex, sys
+for entry in json.load(open(sys.argv[1] + "/compile_commands.json")):
+    if "verbena_host.dir" in entry["command"] or "/src/host/" in entry["file"]:
+        words = shlex.split(entry["command"])
+        for i, word in enumerate(words):
+            if word in ("-I", "-isystem"):
+                print(word + words[i + 1])
+            elif word.startswith("-I"):
+                print(word)
+        break' "$1")
+  found=$(clang++ "${flags[@]}" -x c++ - 2>&1 <<'CXX'
+#include "host/shard_lock.h"
+class Bad {
+ public:
+  void write() { value_ = 1; }
+
+ private:
+  verbena::host::ShardLock lock_;
+  int value_ GUARDED_BY(lock_) = 0;
+};
+CXX
+  )
+  if [[ $found != *Wthread-safety* ]]; then
+    echo "clang++ doesn't find a write without its lock: $found"
+    return 1
+  fi
+  find src/host -name '*.cc' -print0 | xargs -0 -P "$2" -n 1 clang++ "${flags[@]}"
+}
+
 case ${1-} in
   format) clang-format -i "${formatted[@]}" ;;
   check)
@@ -58,6 +92,7 @@ case ${1-} in
     stage "clang-format ${#formatted[@]} files" clang-format --dry-run -Werror "${formatted[@]}"
     stage "shell ${#scripts[@]} files" check_shell
     stage "python ${#python[@]} files" check_python
+    stage "thread safety" check_thread_safety "$build" "${3:-$(nproc)}"
     stage "clang-tidy" check_tidy "$build" "${3:-$(nproc)}" "${4-.}"
     exit $status
     ;;

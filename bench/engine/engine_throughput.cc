@@ -23,7 +23,7 @@ using engine::Access;
 using engine::Attr;
 
 /// Copies without the kernel: what is measured is the engine.
-class PlainMemory final : public engine::Dma {
+class PlainMemory final : public memory::Dma {
  public:
   bool gather(std::span<const engine::Segment> from, std::span<std::uint8_t> into) override {
     for (const auto& s : from) {

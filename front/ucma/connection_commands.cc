@@ -74,8 +74,8 @@ Result<cm::ConnectionId> ask(cm::ConnectionManager& manager, const Id& id,
 /// Every address that the listener stands for.
 Status open_addresses(host::Nic& nic, const Id& id) {
   if (id.source) return nic.open_address(*id.device, *id.source);
-  if (!id.v6) return nic.open_everywhere(wire::Family::v4);
-  return nic.open_everywhere(id.one_family ? wire::Family::v6 : wire::Family::any);
+  if (!id.v6) return nic.open_wildcard(wire::Family::v4);
+  return nic.open_wildcard(id.one_family ? wire::Family::v6 : wire::Family::any);
 }
 
 }  // namespace

@@ -94,8 +94,9 @@ class Ucma final : host::ConnectionObserver {
   /// close_range() go around the hook: once in a while.
   void sweep();
   void survive_fork();
-  void hang_up_at_exit();
-  void hang_up();
+  void disconnect_at_exit();
+  void disconnect_all();
+  void wait_for_dreps();
   void forget_all();
 
   // host::ConnectionObserver; without the lock
@@ -113,8 +114,8 @@ class Ucma final : host::ConnectionObserver {
   std::map<ino_t, std::unique_ptr<Channel>> channels_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Id>> ids_;
   std::unordered_map<std::uint32_t, std::unique_ptr<Membership>> memberships_;
-  std::unordered_map<std::uint64_t, Id*> by_connection_;  // cm::ConnectionId
-  std::unordered_map<std::uint64_t, Id*> by_listener_;    // cm::ListenerId
+  std::unordered_map<cm::ConnectionId, Id*> by_connection_;
+  std::unordered_map<cm::ListenerId, Id*> by_listener_;
   std::unordered_map<std::uint32_t, Id*> by_kernel_handle_;
   host::DescriptorWatch kernel_watch_;  // by the channel's inode
   bool uses_kernel_ = false;

@@ -73,7 +73,7 @@ Status destroy(Cq* cq, Unacked unacked) {
     }
   }
   if (is_live(cq->nic)) {
-    const auto taken = cq->nic->silence(*cq->queue);
+    const auto taken = cq->nic->stop_events(*cq->queue);
     if (unacked == Unacked::awaited) {
       await_acknowledgements(*cq, cq->comp_events_completed, taken.completions);
       await_acknowledgements(*cq, cq->async_events_completed, taken.asynchronous);

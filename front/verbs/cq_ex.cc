@@ -91,7 +91,7 @@ std::uint64_t read_completion_wallclock_ns(ibv_cq_ex* cq) {
 constexpr std::uint64_t kFields = std::uint64_t{IBV_WC_STANDARD_FLAGS} |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
                                   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
-constexpr std::uint32_t kFlags =
+constexpr std::uint32_t kKnownCqFlags =
     IBV_CREATE_CQ_ATTR_SINGLE_THREADED | IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 
 Status check(const ibv_context* context, const ibv_cq_init_attr_ex& attr) {
@@ -105,9 +105,9 @@ Status check(const ibv_context* context, const ibv_cq_init_attr_ex& attr) {
                                          attr.wc_flags, bits)};
   }
   const bool flagged = (attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0;
-  if (flagged && (attr.flags & ~kFlags) != 0) {
+  if (flagged && (attr.flags & ~kKnownCqFlags) != 0) {
     return Error{EOPNOTSUPP, fmt::format("flags {:#x}: {:#x} is not supported", attr.flags,
-                                         attr.flags & ~kFlags)};
+                                         attr.flags & ~kKnownCqFlags)};
   }
   if ((attr.comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0 &&
       (attr.parent_domain == nullptr || attr.parent_domain->context != context)) {

@@ -1,9 +1,9 @@
 #include "front/verbs/nic.h"
 
-#include <pthread.h>
-
 #include <cerrno>
 #include <string>
+
+#include "host/shutdown/fork_handlers.h"
 
 namespace verbena::front {
 
@@ -14,12 +14,14 @@ namespace {
 std::mutex lists;
 
 void survive_fork() {
-  static const int registered = pthread_atfork([] { lists.lock(); }, [] { lists.unlock(); },
-                                               [] {
-                                                 live_nic.store(nullptr);
-                                                 lists.unlock();
-                                               });
-  static_cast<void>(registered);
+  static constexpr host::ForkHandler handler{.prepare = [] { lists.lock(); },
+                                             .parent = [] { lists.unlock(); },
+                                             .child =
+                                                 [] {
+                                                   live_nic.store(nullptr);
+                                                   lists.unlock();
+                                                 }};
+  host::at_fork(host::ForkRank::verbs_lists, handler);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "cm/addressing.h"
-#include "cm/teardown.h"
+#include "cm/disconnect.h"
+#include "cm/mra.h"
+#include "cm/rej.h"
 #include "cm/timing.h"
 
 namespace verbena::cm {
@@ -101,10 +103,10 @@ packet::CmReq request_for(const Connection& c, const ConnectParameters& p) {
 void refuse_stale(Core& core, Connection& c, Connection& old, const packet::CmRep& m, Instant now) {
   ++core.counters.stale_connections;
   c.remote_id = m.local_id;
-  core.reject(c, CmAnswered::rep, RejectReason::stale_connection);
+  send_rej(core, c, CmAnswered::rep, RejectReason::stale_connection);
   core.tell(c, {.kind = EventKind::connect_error, .status = -ESTALE});
   core.remove(c);
-  drop_stale(core, old, now);
+  disconnect_stale(core, old, now);
 }
 
 void take_offer(Core& core, Connection& c, const Received& r, const packet::CmRep& m) {
@@ -124,7 +126,7 @@ void take_offer(Core& core, Connection& c, const Received& r, const packet::CmRe
   core.table.index_remote_qpn(c);
 }
 
-void first_rep(Core& core, Connection& c, const Received& r, const packet::CmRep& m) {
+void on_first_rep(Core& core, Connection& c, const Received& r, const packet::CmRep& m) {
   const Qpn qpn = c.peer.transport == Transport::xrc ? Qpn{m.eecn} : m.qpn;
   if (Connection* const old = core.table.find_remote_qpn(r.route.remote, qpn, m.ca_guid)) {
     return refuse_stale(core, c, *old, m, r.now);
@@ -132,14 +134,14 @@ void first_rep(Core& core, Connection& c, const Received& r, const packet::CmRep
   core.stop_waiting(c);
   take_offer(core, c, r, m);
   c.state = State::rep_rcvd;
-  c.early_until = r.now + Repetitions::early_within(c.peer_interval);
+  c.early_until = r.now + RetrySchedule::early_within(c.peer_interval);
   core.tell(c, {.kind = EventKind::connect_response,
                 .offer = c.peer,
                 .private_data = {m.private_data.begin(), m.private_data.end()}});
 }
 
-/// Our RTU was lost, or the owner takes its time.
-void repeated_rep(Core& core, const Received& r, Connection& c, const packet::CmRep& m) {
+/// Our RTU was lost, or our owner is slow.
+void on_retried_rep(Core& core, const Received& r, Connection& c, const packet::CmRep& m) {
   if (!c.active || m.local_id != c.remote_id) {
     ++core.counters.drop_state;
     return;
@@ -148,11 +150,7 @@ void repeated_rep(Core& core, const Received& r, Connection& c, const packet::Cm
   if (c.state == State::established) {
     core.resend({c.route, c.rtu});
   } else if (c.state == State::rep_rcvd && r.now >= c.early_until) {
-    core.send(c.route, c.transaction,
-              packet::CmMra{.local_id = c.local_id,
-                            .remote_id = c.remote_id,
-                            .message = CmAnswered::rep,
-                            .service_timeout = kLongestTimeout});
+    send_mra_to_rep(core, c);
   }
 }
 
@@ -172,34 +170,20 @@ Result<ConnectionId> connect(Core& core, const ConnectParameters& p, Instant now
 void on_rep(Core& core, const Received& r, const packet::CmRep& m) {
   Connection* const c = core.table.find(m.remote_id);
   if (c == nullptr) {
-    // The connection was given up; the peer needn't find that out by waiting.
+    // The connection was given up. The peer needn't wait for its timeout.
     ++core.counters.drop_unknown_id;
-    return core.reject_message(r, {.local_id = m.remote_id,
-                                   .remote_id = m.local_id,
-                                   .message = CmAnswered::rep,
-                                   .reason = RejectReason::invalid_comm_id});
+    return reject_message(core, r,
+                          {.local_id = m.remote_id,
+                           .remote_id = m.local_id,
+                           .message = CmAnswered::rep,
+                           .reason = RejectReason::invalid_comm_id});
   }
   if (c->route.remote != r.route.remote) {
     ++core.counters.drop_source;
     return;
   }
-  if (c->state == State::req_sent) return first_rep(core, *c, r, m);
-  repeated_rep(core, r, *c, m);
-}
-
-void request_undelivered(Core& core, Connection& c, const IncomingMad& mad, int code, Instant now) {
-  const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;
-  if (!waits || !is_ours({c.route, c.pending.mad}, mad)) {
-    ++core.counters.drop_undelivered;
-    return;
-  }
-  if (const auto soon = c.pending.unheard.again(now)) {
-    c.pending.repetitions.ask(now + *soon);
-    return core.reschedule(c);
-  }
-  ++core.counters.unheard;
-  core.tell(c, {.kind = EventKind::unreachable, .status = -code});
-  core.remove(c);
+  if (c->state == State::req_sent) return on_first_rep(core, *c, r, m);
+  on_retried_rep(core, r, *c, m);
 }
 
 Status establish(Core& core, Connection& c, const PrivateData& private_data) {

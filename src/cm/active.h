@@ -1,6 +1,6 @@
 #pragma once
 
-// The side that asks: REQ, then RTU.
+// The active side: sends REQ, receives REP, sends RTU. Retries of the REQ: retry.h.
 
 #include "base/result.h"
 #include "base/time.h"
@@ -12,8 +12,6 @@ namespace verbena::cm {
 
 [[nodiscard]] Result<ConnectionId> connect(Core& core, const ConnectParameters& p, Instant now);
 void on_rep(Core& core, const Received& r, const packet::CmRep& m);
-/// The REQ of `c` reached nobody, as the network says.
-void request_undelivered(Core& core, Connection& c, const IncomingMad& mad, int code, Instant now);
 [[nodiscard]] Status establish(Core& core, Connection& c, const PrivateData& private_data);
 
 }  // namespace verbena::cm

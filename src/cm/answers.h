@@ -13,7 +13,7 @@
 
 namespace verbena::cm {
 
-/// A peer's request. The transaction tells a repetition from a new request with a used id.
+/// A peer's request. The transaction tells a retry from a new request with a used id.
 struct RequestKey {
   IpAddress peer{};
   packet::CommId id{};
@@ -22,8 +22,8 @@ struct RequestKey {
   friend constexpr auto operator<=>(const RequestKey&, const RequestKey&) = default;
 };
 
-/// Last words to requests that are settled: REJ and SIDR_REP. The peer repeats its request until
-/// it hears them, and must not be taken for somebody new.
+/// Final answers (REJ, SIDR_REP) to requests that are over. The peer retries its request until it
+/// gets the answer; a retry must not be taken for a new request.
 class Answers {
  public:
   explicit Answers(std::size_t capacity) : capacity_{capacity} {}

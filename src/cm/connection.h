@@ -39,11 +39,11 @@
 #include "base/psn.h"
 #include "base/time.h"
 #include "cm/event.h"
+#include "cm/listener_retry.h"
 #include "cm/parameters.h"
-#include "cm/repetitions.h"
+#include "cm/retry_schedule.h"
 #include "cm/route.h"
-#include "cm/unheard.h"
-#include "cm/unserved.h"
+#include "cm/undelivered_backoff.h"
 #include "packet/cm_req.h"
 #include "packet/cm_timeout.h"
 #include "packet/comm_id.h"
@@ -66,10 +66,10 @@ enum class State : std::uint8_t {
 /// A message that waits for its answer.
 struct Pending {
   packet::MadBytes mad{};
-  Repetitions repetitions{};
-  bool peer_is_busy = false;  // a MRA came; a second one prolongs nothing
-  Unheard unheard{};          // in req_sent, dreq_sent
-  Unserved unserved{};        // in req_sent
+  RetrySchedule retries{};
+  bool peer_is_busy = false;         // a MRA came; a second one changes nothing
+  UndeliveredBackoff undelivered{};  // in req_sent, dreq_sent
+  ListenerRetry listener_retry{};    // in req_sent
 };
 
 struct Connection {
@@ -83,7 +83,7 @@ struct Connection {
   std::uint64_t local_guid = 0;
   std::uint64_t remote_guid = 0;
   std::uint64_t transaction = 0;                    // of the REQ; its answers have it, too
-  std::optional<std::uint64_t> dreq_transaction{};  // of the peer's good-bye, once it came
+  std::optional<std::uint64_t> dreq_transaction{};  // of the peer's DREQ, once it came
 
   /// As messages saw it: the numbers of our own end as offered or accepted, and of the peer's.
   QueuePairOffer local{};

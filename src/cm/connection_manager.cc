@@ -4,8 +4,14 @@
 #include <variant>
 
 #include "cm/active.h"
+#include "cm/destroy.h"
+#include "cm/disconnect.h"
+#include "cm/mra.h"
 #include "cm/passive.h"
-#include "cm/teardown.h"
+#include "cm/rej.h"
+#include "cm/retry.h"
+#include "cm/timewait.h"
+#include "cm/undelivered.h"
 #include "packet/cm_mad.h"
 
 namespace verbena::cm {
@@ -13,12 +19,17 @@ namespace {
 
 /// Alternate paths need path migration, which RoCE doesn't have.
 void on_lap(Core& core, const Received& r, const packet::CmLap& m) {
-  const Connection* const c = find_for(core, r, m.remote_id, m.local_id);
+  const Connection* const c = find_connection(core, r, m.remote_id, m.local_id);
   core.send(r.route, r.transaction,
             packet::CmApr{.local_id = m.remote_id,
                           .remote_id = m.local_id,
                           .status = c != nullptr ? packet::AprStatus::unsupported
                                                  : packet::AprStatus::invalid_comm_id});
+}
+
+void on_deadline(Core& core, Connection& c, Instant now) {
+  if (c.state == State::timewait) return leave_timewait(core, c);
+  retry_or_give_up(core, c, now);
 }
 
 bool has_offer(State s) { return s != State::req_sent; }
@@ -86,7 +97,7 @@ void ConnectionManager::destroy(ConnectionId id, Instant now) {
   }
 }
 
-void ConnectionManager::answer_goodbyes_again() { cm::answer_goodbyes_again(core_); }
+void ConnectionManager::resend_dreps() { cm::resend_dreps(core_); }
 
 void ConnectionManager::taken(ConnectionId id) {
   if (Connection* const c = core_.table.find(id)) {
@@ -147,11 +158,11 @@ void ConnectionManager::undelivered(const IncomingMad& mad, int code, Instant no
   if (good == nullptr) return;
   if (const auto* req = std::get_if<packet::CmReq>(&good->message)) {
     if (Connection* const c = core_.table.find(req->local_id)) {
-      request_undelivered(core_, *c, mad, code, now);
+      req_undelivered(core_, *c, mad, code, now);
     }
   } else if (const auto* dreq = std::get_if<packet::CmDreq>(&good->message)) {
     if (Connection* const c = core_.table.find(dreq->local_id)) {
-      goodbye_undelivered(core_, *c, mad, now);
+      dreq_undelivered(core_, *c, mad, now);
     }
   } else if (const auto* sidr_req = std::get_if<packet::CmSidrReq>(&good->message)) {
     sidr_.on_undelivered(sidr_req->request_id, mad, code, now);
@@ -162,8 +173,8 @@ void ConnectionManager::dispatch(const Received& r, const packet::CmMessage& mes
   std::visit(Dispatch{core_, sidr_, r}, message);
 }
 
-/// Only the process that owns an id may speak for it, while it lives: another one would refuse what
-/// it doesn't know.
+/// While the process that owns an id lives, only it answers for that id: another process would
+/// refuse what it doesn't know.
 bool ConnectionManager::is_for_us(const packet::CmMessage& message) const {
   return std::visit(
       [this](const auto& m) {

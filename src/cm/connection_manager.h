@@ -74,9 +74,9 @@ class ConnectionManager {
   // Of the wire.
 
   void receive(const IncomingMad& mad, Instant now);
-  /// A message of ours reached nobody, as the network says; `mad` is what came back, from where it
-  /// went to. Of a request or a good-bye that the peer hasn't answered; others are repeated as
-  /// ever.
+  /// The network reports that a message of ours was not delivered; `mad` is that message, its route
+  /// seen from the receiver's reply. Counts for a REQ, SIDR_REQ or DREQ without an answer; other
+  /// messages are retried as ever.
   void undelivered(const IncomingMad& mad, int code, Instant now);
   void expire(Instant now);
   /// When expire() must be called, though nothing happens before.
@@ -86,14 +86,14 @@ class ConnectionManager {
   /// Cleared by the caller.
   [[nodiscard]] std::vector<Event>& events() { return core_.events; }
 
-  /// A good-bye (DREQ) waits for its answer.
-  [[nodiscard]] bool says_goodbye() const { return core_.table.any(State::dreq_sent); }
-  /// Before the end: nobody will answer the peers' good-byes if our answers were lost.
-  void answer_goodbyes_again();
+  /// A DREQ waits for its DREP.
+  [[nodiscard]] bool awaits_drep() const { return core_.table.any(State::dreq_sent); }
+  /// Before the process ends: if a DREP was lost, nobody will answer the peer's next DREQ.
+  void resend_dreps();
 
   /// Connections and resolutions, timewait included.
   [[nodiscard]] std::size_t connections() const { return core_.table.size() + sidr_.size(); }
-  /// Answers that are kept for repetitions of what they answered.
+  /// Final answers that are kept for retries of the requests.
   [[nodiscard]] std::size_t answers() const { return core_.answers.size(); }
   [[nodiscard]] const Counters& counters() const { return core_.counters; }
 

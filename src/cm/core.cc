@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/bytes.h"
-#include "cm/timing.h"
 
 namespace verbena::cm {
 namespace {
@@ -41,33 +40,14 @@ void Core::tell(const Connection& c, Event event) {
 void Core::send_and_wait(Connection& c, std::uint64_t transaction, const packet::CmMessage& message,
                          Instant now) {
   c.pending = {.mad = send(c.route, transaction, message),
-               .repetitions = {now, c.response_interval, c.max_retries},
-               .unserved = Unserved{now}};
+               .retries = {now, c.response_interval, c.max_retries},
+               .listener_retry = ListenerRetry{now}};
   reschedule(c);
 }
 
-void Core::reschedule(Connection& c) { table.set_deadline(c, c.pending.repetitions.next()); }
+void Core::reschedule(Connection& c) { table.set_deadline(c, c.pending.retries.next()); }
 
 void Core::stop_waiting(Connection& c) { table.set_deadline(c, kNever); }
-
-void Core::reject_message(const Received& r, packet::CmRej rej) {
-  send(r.route, r.transaction, rej);
-}
-
-OutgoingMad Core::reject(const Connection& c, packet::CmAnswered message,
-                         packet::RejectReason reason, std::span<const std::uint8_t> info,
-                         std::span<const std::uint8_t> private_data) {
-  const packet::CmRej rej{
-      .local_id = c.local_id,
-      .remote_id = c.remote_id,
-      .message = message,
-      .info_length = static_cast<std::uint8_t>(info.size()),
-      .reason = reason,
-      .info = filled_up<72>(info),
-      .private_data = filled_up<packet::CmRej::kPrivateSize>(private_data),
-  };
-  return {c.route, send(c.route, c.transaction, rej)};
-}
 
 void Core::remember(const Connection& c, const OutgoingMad& answer) {
   answers.remember({c.route.remote, c.remote_id, c.transaction}, answer, c.request_over);
@@ -78,16 +58,24 @@ void Core::leave_backlog(Connection& c) {
   if (listener != nullptr) --listener->pending;
 }
 
-void Core::enter_timewait(Connection& c, Instant now) {
-  c.state = State::timewait;
-  table.release_remote_qpn(c);
-  table.set_deadline(c, now + bounded(c.ack_timeout.duration()));
-}
-
 void Core::remove(Connection& c) {
   leave_backlog(c);
   ids.give_back(c.local_id);
   table.remove(c);
+}
+
+Connection* find_connection(Core& core, const Received& r, packet::CommId local_id,
+                            packet::CommId remote_id) {
+  Connection* const c = core.table.find(local_id);
+  if (c == nullptr || c->remote_id != remote_id) {
+    ++core.counters.drop_unknown_id;
+    return nullptr;
+  }
+  if (c->route.remote != r.route.remote) {
+    ++core.counters.drop_source;
+    return nullptr;
+  }
+  return c;
 }
 
 Status check_size(const char* call, const char* what, std::size_t size, std::size_t limit) {

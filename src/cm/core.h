@@ -29,11 +29,11 @@ namespace verbena::cm {
 struct Config {
   std::uint32_t slot = 0;  // the part of the communication ids that is ours
   std::size_t max_connections = 16'384;
-  std::size_t max_answers = 4'096;  // that are remembered for repetitions
+  std::size_t max_answers = 4'096;  // that are kept for retries
   packet::CmTimeout ack_delay{15};  // ours, as the kernel's rxe
 };
 
-/// Of the message at hand.
+/// Where and when the message at hand came.
 struct Received {
   Route route{};
   std::uint64_t transaction = 0;
@@ -61,26 +61,23 @@ struct Core {
   void resend(const OutgoingMad& mad);
   void tell(const Connection& c, Event event);
 
-  /// Sends it, and again until stop_waiting() or until nobody answers.
+  /// Sends it, and retries it until stop_waiting() or until the retries are used up.
   void send_and_wait(Connection& c, std::uint64_t transaction, const packet::CmMessage& message,
                      Instant now);
-  /// The repetitions of what it waits with have changed.
+  /// The retry schedule of its pending message has changed.
   void reschedule(Connection& c);
   void stop_waiting(Connection& c);
 
-  /// REJ of a message that belongs to no connection of ours.
-  void reject_message(const Received& r, packet::CmRej rej);
-  /// REJ on behalf of a connection.
-  OutgoingMad reject(const Connection& c, packet::CmAnswered message, packet::RejectReason reason,
-                     std::span<const std::uint8_t> info = {},
-                     std::span<const std::uint8_t> private_data = {});
-  /// Repetitions of the REQ that began it get this.
+  /// Retries of the REQ that began it get this answer.
   void remember(const Connection& c, const OutgoingMad& answer);
 
   void leave_backlog(Connection& c);
-  void enter_timewait(Connection& c, Instant now);
   void remove(Connection& c);
 };
+
+/// The connection that a message from its peer names by both ids. nullptr: none; that is counted.
+[[nodiscard]] Connection* find_connection(Core& core, const Received& r, packet::CommId local_id,
+                                          packet::CommId remote_id);
 
 /// A copy with zeros behind it. The caller has checked that it fits.
 template <std::size_t N>

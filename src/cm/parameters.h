@@ -35,7 +35,7 @@ inline constexpr std::size_t kIpReqPrivateSize =
 inline constexpr std::size_t kIpSidrPrivateSize = 216 - packet::IpCmHeader::kSize;
 static_assert(kIpReqPrivateSize == 56 && kIpSidrPrivateSize == 180);
 
-/// rdma_cm's own, in the kernel: 4.3 s for the peer's answer, 15 repetitions (that count).
+/// rdma_cm's own, in the kernel: 4.3 s for the peer's answer, 15 counted retries.
 inline constexpr packet::CmTimeout kResponseTimeout{20};
 inline constexpr std::uint8_t kMaxRetries = 15;
 

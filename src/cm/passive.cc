@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "cm/addressing.h"
-#include "cm/teardown.h"
+#include "cm/disconnect.h"
+#include "cm/mra.h"
+#include "cm/rej.h"
 #include "cm/timing.h"
 
 namespace verbena::cm {
@@ -59,11 +61,12 @@ std::optional<Refusal> refusal_of(const Received& r, const CmReq& m) {
 }
 
 void refuse(Core& core, const Received& r, const CmReq& m, const Refusal& why) {
-  core.reject_message(r, {.remote_id = m.local_id,
-                          .message = CmAnswered::req,
-                          .info_length = static_cast<std::uint8_t>(why.info.size()),
-                          .reason = why.reason,
-                          .info = filled_up<72>(why.info)});
+  reject_message(core, r,
+                 {.remote_id = m.local_id,
+                  .message = CmAnswered::req,
+                  .info_length = static_cast<std::uint8_t>(why.info.size()),
+                  .reason = why.reason,
+                  .info = filled_up<72>(why.info)});
 }
 
 PeerOffer offer_of(const CmReq& m, const Addressing& ends) {
@@ -100,7 +103,7 @@ Connection connection_for(Core& core, const Received& r, const CmReq& m, const A
   c.response_interval = bounded(m.local_response_timeout.duration());
   c.max_retries = m.max_cm_retries;
   c.peer_interval = request_interval(m.remote_response_timeout, m.primary.ack_timeout);
-  c.early_until = r.now + Repetitions::early_within(c.peer_interval);
+  c.early_until = r.now + RetrySchedule::early_within(c.peer_interval);
   c.request_over = r.now + request_span(c.peer_interval, m.max_cm_retries);
   return c;
 }
@@ -127,30 +130,20 @@ void new_request(Core& core, const Received& r, const CmReq& m) {
                 .private_data = ends->private_data});
 }
 
-/// From now on the peer repeats its request less often, and so for longer.
-void ask_for_patience(Core& core, const Received& r, Connection& c) {
-  core.send(c.route, c.transaction,
-            packet::CmMra{.local_id = c.local_id,
-                          .remote_id = c.remote_id,
-                          .message = CmAnswered::req,
-                          .service_timeout = kLongestTimeout});
-  const Duration interval = kLongestWait + c.ack_timeout.duration();
-  c.request_over = r.now + request_span(interval, c.max_retries);
-}
-
-void repeated_request(Core& core, const Received& r, Connection& c) {
+void on_retried_req(Core& core, const Received& r, Connection& c) {
   ++core.counters.rx_duplicates[CmAttribute::req];
   switch (c.state) {
     case State::req_rcvd:
-      if (r.now >= c.early_until) ask_for_patience(core, r, c);
+      if (r.now >= c.early_until) send_mra_to_req(core, c, r.now);
       return;
     case State::rep_sent:
       return core.resend({c.route, c.pending.mad});
     case State::timewait:
-      return core.reject_message(r, {.local_id = c.local_id,
-                                     .remote_id = c.remote_id,
-                                     .message = CmAnswered::req,
-                                     .reason = RejectReason::stale_connection});
+      return reject_message(core, r,
+                            {.local_id = c.local_id,
+                             .remote_id = c.remote_id,
+                             .message = CmAnswered::req,
+                             .reason = RejectReason::stale_connection});
     case State::req_sent:
     case State::rep_rcvd:
     case State::established:
@@ -164,7 +157,7 @@ void repeated_request(Core& core, const Received& r, Connection& c) {
 void refuse_stale(Core& core, const Received& r, const CmReq& m, Connection& old) {
   ++core.counters.stale_connections;
   refuse(core, r, m, {RejectReason::stale_connection, {}});
-  drop_stale(core, old, r.now);
+  disconnect_stale(core, old, r.now);
 }
 
 packet::CmRep reply_for(const Core& core, const Connection& c, const AcceptParameters& p) {
@@ -202,7 +195,7 @@ void on_req(Core& core, const Received& r, const CmReq& m) {
     return core.resend(*answer);
   }
   if (Connection* const c = core.table.find_request(r.route.remote, m.local_id, m.ca_guid)) {
-    return repeated_request(core, r, *c);
+    return on_retried_req(core, r, *c);
   }
   if (const auto why = refusal_of(r, m)) return refuse(core, r, m, *why);
   if (Connection* const old = core.table.find_remote_qpn(r.route.remote, m.qpn, m.ca_guid)) {
@@ -227,9 +220,9 @@ Status accept(Core& core, Connection& c, const AcceptParameters& p, Instant now)
 }
 
 void on_rtu(Core& core, const Received& r, const packet::CmRtu& m) {
-  Connection* const c = find_for(core, r, m.remote_id, m.local_id);
+  Connection* const c = find_connection(core, r, m.remote_id, m.local_id);
   if (c == nullptr) {
-    // To a REP that we took back; the REJ was lost, or is on its way.
+    // It answers a REP that we have taken back; our REJ was lost, or is on its way.
     const auto* answer = core.answers.find({r.route.remote, m.local_id, r.transaction});
     if (answer != nullptr) core.resend(*answer);
     return;

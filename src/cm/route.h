@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -32,5 +33,12 @@ struct OutgoingMad {
   Route route{};
   packet::MadBytes bytes{};
 };
+
+/// Whether the network has returned `sent` as undelivered. Only its receiver and the network know
+/// the communication id in it.
+[[nodiscard]] inline bool is_returned(const OutgoingMad& sent, const IncomingMad& back) {
+  return sent.route.local == back.route.local && sent.route.remote == back.route.remote &&
+         std::equal(sent.bytes.begin(), sent.bytes.end(), back.bytes.begin(), back.bytes.end());
+}
 
 }  // namespace verbena::cm

@@ -18,7 +18,7 @@ RequestKey key_of(const Received& r, const CmSidrReq& m) {
   return {r.route.remote, m.request_id, r.transaction};
 }
 
-/// A SIDR_REQ doesn't say how often it is repeated; so long the kernel's is.
+/// A SIDR_REQ doesn't say how often it is retried. The kernel retries it for this long.
 Duration usual_span() { return request_span(kResponseTimeout.duration(), kMaxRetries); }
 
 }  // namespace
@@ -42,15 +42,15 @@ Result<ConnectionId> Sidr::request(const SidrRequestParameters& p, Instant now) 
   s.peer.local = {p.source, p.source_port};
   s.peer.remote = {p.destination, p.service.port()};
   s.peer.service = p.service;
-  s.repetitions = {now, bounded(p.timeout), p.max_retries};
-  s.unserved = Unserved{now};
+  s.retries = {now, bounded(p.timeout), p.max_retries};
+  s.listener_retry = ListenerRetry{now};
   CmSidrReq req{.request_id = s.request_id, .service = p.service};
   put_request_data({.source_port = p.source_port, .source = p.source, .destination = p.destination},
                    p.service, p.private_data, req.private_data);
   s.mad = core_.send(s.route, s.transaction, req);
   active_.emplace(s.request_id.value(), s.id);
   Resolution& added = resolutions_.emplace(s.id, s).first->second;
-  set_deadline(added, added.repetitions.next());
+  set_deadline(added, added.retries.next());
   return added.id;
 }
 
@@ -142,7 +142,7 @@ void Sidr::on_sidr_rep(const Received& r, const CmSidrRep& m) {
     ++core_.counters.drop_source;
     return;
   }
-  if (asks_again(s, m, r.now)) return;
+  if (retry_refused(s, m, r.now)) return;
   s.peer.qpn = m.qpn;
   s.peer.qkey = m.qkey;
   const bool valid = m.status == SidrStatus::valid;
@@ -156,13 +156,13 @@ void Sidr::on_sidr_rep(const Received& r, const CmSidrRep& m) {
   remove(s);
 }
 
-/// Whether the request is repeated although it was refused.
-bool Sidr::asks_again(Resolution& s, const CmSidrRep& m, Instant now) {
+/// True: the request was refused for lack of a listener, and is retried.
+bool Sidr::retry_refused(Resolution& s, const CmSidrRep& m, Instant now) {
   if (m.status != SidrStatus::unsupported_service) return false;
-  const auto soon = s.unserved.again(now);
+  const auto soon = s.listener_retry.next(now);
   if (!soon) return false;
-  s.repetitions.ask(*soon);
-  set_deadline(s, s.repetitions.next());
+  s.retries.add_extra(*soon);
+  set_deadline(s, s.retries.next());
   return true;
 }
 
@@ -170,15 +170,15 @@ void Sidr::on_undelivered(packet::CommId request_id, const IncomingMad& mad, int
                           Instant now) {
   const auto found = active_.find(request_id.value());
   Resolution* const s = found != active_.end() ? find(found->second) : nullptr;
-  if (s == nullptr || !is_ours({s->route, s->mad}, mad)) {
+  if (s == nullptr || !is_returned({s->route, s->mad}, mad)) {
     ++core_.counters.drop_undelivered;
     return;
   }
-  if (const auto soon = s->unheard.again(now)) {
-    s->repetitions.ask(now + *soon);
-    return set_deadline(*s, s->repetitions.next());
+  if (const auto soon = s->undelivered.next_delay(now)) {
+    s->retries.add_extra(now + *soon);
+    return set_deadline(*s, s->retries.next());
   }
-  ++core_.counters.unheard;
+  ++core_.counters.undelivered;
   tell(*s, {.kind = EventKind::unreachable, .status = -code});
   remove(*s);
 }
@@ -186,14 +186,14 @@ void Sidr::on_undelivered(packet::CommId request_id, const IncomingMad& mad, int
 void Sidr::expire(Instant now) {
   while (const auto id = deadlines_.due(now)) {
     Resolution& s = *find(*id);
-    if (!s.repetitions.again(now)) {
+    if (!s.retries.advance(now)) {
       ++core_.counters.timeouts;
       tell(s, {.kind = EventKind::unreachable, .status = -ETIMEDOUT});
       remove(s);
       continue;
     }
     core_.resend({s.route, s.mad});
-    set_deadline(s, s.repetitions.next());
+    set_deadline(s, s.retries.next());
   }
 }
 

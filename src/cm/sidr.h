@@ -4,8 +4,8 @@
 //
 //   active                                   passive
 //   request(): SIDR_REQ                      SIDR_REQ for a listener
-//        | repeated until answered                | connect_request
-//        | SIDR_REP                               | reply(): SIDR_REP; repetitions of the
+//        | retried until answered                 | connect_request
+//        | SIDR_REP                               | reply(): SIDR_REP; retries of the
 //   established or unreachable                    | request get the same one
 //      gone                                     gone
 
@@ -18,10 +18,10 @@
 #include "base/time.h"
 #include "cm/core.h"
 #include "cm/deadlines.h"
+#include "cm/listener_retry.h"
 #include "cm/parameters.h"
-#include "cm/repetitions.h"
-#include "cm/unheard.h"
-#include "cm/unserved.h"
+#include "cm/retry_schedule.h"
+#include "cm/undelivered_backoff.h"
 #include "packet/cm_sidr_rep.h"
 #include "packet/cm_sidr_req.h"
 
@@ -55,9 +55,9 @@ class Sidr {
     PeerOffer peer{};
     // active
     packet::MadBytes mad{};
-    Repetitions repetitions{};
-    Unheard unheard{};
-    Unserved unserved{};
+    RetrySchedule retries{};
+    UndeliveredBackoff undelivered{};
+    ListenerRetry listener_retry{};
     Instant deadline = kNever;
     // passive
     ListenerId backlog_place{};
@@ -71,7 +71,7 @@ class Sidr {
   void answer(const Resolution& s, const packet::CmSidrRep& rep);
   void refuse(const Received& r, const packet::CmSidrReq& m, packet::SidrStatus status);
   void new_request(const Received& r, const packet::CmSidrReq& m);
-  [[nodiscard]] bool asks_again(Resolution& s, const packet::CmSidrRep& m, Instant now);
+  [[nodiscard]] bool retry_refused(Resolution& s, const packet::CmSidrRep& m, Instant now);
   void tell(const Resolution& s, Event event);
   void remove(Resolution& s);
 

@@ -26,7 +26,7 @@ inline constexpr Duration kLongestWait = kLongestTimeout.duration();
   return bounded(response.duration() + ack.duration());
 }
 
-/// After this no repetition of a request is to be expected any more.
+/// No retry of a request is expected after this time.
 [[nodiscard]] constexpr Duration request_span(Duration interval, std::uint8_t max_retries) {
   constexpr Duration kLongestSpan = std::chrono::minutes{20};
   return std::min(kLongestSpan, interval * (max_retries + 1));

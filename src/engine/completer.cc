@@ -8,6 +8,7 @@
 #include "engine/queue_pair.h"
 #include "engine/requester.h"
 #include "engine/rnr_timer.h"
+#include "engine/scatter_gather.h"
 #include "engine/services.h"
 #include "engine/transport_timer.h"
 
@@ -23,18 +24,13 @@ void start_timers(QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
   if (qp.attributes.timeout == 0) {
     c.timeout_at = kNever;
-    c.early_at = now + c.early_patience;
+    c.early_at = now + c.early_timeout;
     return;
   }
   const Duration timeout = transport_timeout(qp.attributes.timeout);
   c.timeout_at = now + timeout;
   // Early tries stop where they would meet the timer.
-  c.early_at = c.early_patience < timeout / 2 ? now + c.early_patience : kNever;
-}
-
-void stop_timers(Completer& c) {
-  c.timeout_at = kNever;
-  c.early_at = kNever;
+  c.early_at = c.early_timeout < timeout / 2 ? now + c.early_timeout : kNever;
 }
 
 /// What leaves next is the oldest that nothing has answered.
@@ -56,16 +52,11 @@ void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
   const bool beyond = distance(qp.requester.psn, c.unacked) < 0;
   if (beyond) c.window.undo_collapse();
   c.window.acknowledged(cost, c.unacked);
-  // RFC 6298, 5.7: without a sample, patience that has grown stays; the path may be that slow.
+  // RFC 6298, 5.7: without a sample, a timeout that has grown stays; the path may be that slow.
   if (c.round_trip.acknowledged(c.unacked.previous(), now)) {
-    c.early_patience = c.round_trip.patience();
+    c.early_timeout = c.round_trip.timeout();
   }
-  auto& answered = qp.requester.answered;
-  while (!answered.empty() && distance(answered.front(), c.unacked) < 0) answered.pop_front();
-  auto& asked = qp.requester.asked;
-  asked.erase(asked.begin(), std::find_if(asked.begin(), asked.end(), [&](Psn last) {
-                return distance(last, c.unacked) >= 0;
-              }));
+  note_acknowledged(qp.requester, c.unacked);
   if (beyond) restart(qp);
   anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);
 }
@@ -155,7 +146,7 @@ void wait_for_receiver(Services& services, QueuePair& qp, std::uint8_t timer, In
   c.round_trip.went_back();
   restart(qp);
   stop_timers(c);
-  qp.requester.wait_until = now + rnr_delay(timer);
+  wait_until(qp.requester, now + rnr_delay(timer));
 }
 
 void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant now) {
@@ -165,7 +156,7 @@ void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant
       ++qp.counters.rcvd_seq_err;
       // rxe sends one for what followed a request that it answered with an RNR NAK. We know
       // already, and were told to wait.
-      if (now < qp.requester.wait_until) return;
+      if (is_waiting(qp.requester, now)) return;
       qp.completer.window.lost(qp.requester.end);
       retry(services, qp, RetryCause::sequence_nak, now);
       return;
@@ -334,10 +325,21 @@ void fail_unplaced_response(Services& services, QueuePair& qp) {
 
 void slow_down(QueuePair& qp) { qp.completer.window.halve(qp.requester.end); }
 
-void expire(Services& services, QueuePair& qp, Instant now) {
+void begin(Completer& c, const QpAttributes& attributes) {
+  c.unacked = attributes.sq_psn;
+  c.window = Window{attributes.path_mtu};
+  c.early_timeout = c.round_trip.timeout();
+  c.retries_left = attributes.retry_count;
+  c.rnr_retries_left = attributes.rnr_retry;
+}
+
+void stop_timers(Completer& c) {
+  c.timeout_at = kNever;
+  c.early_at = kNever;
+}
+
+void expire_retry_timers(Services& services, QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
-  end_wait(qp.requester, now);
-  qp.responder.waiting_until = kNever;
   if (now >= c.timeout_at) {
     ++qp.counters.timeouts;
     c.window.collapse(qp.requester.end);
@@ -346,18 +348,12 @@ void expire(Services& services, QueuePair& qp, Instant now) {
   } else if (now >= c.early_at) {
     ++qp.counters.early_retransmits;
     const Instant timeout_at = c.timeout_at;
-    c.early_patience *= 2;
+    c.early_timeout *= 2;
     c.window.collapse(qp.requester.end);
     go_back(services, qp, RetryCause::early, now);
     c.gap = c.unacked;
     c.timeout_at = timeout_at;  // it buys no time
   }
-}
-
-Instant next_deadline(const QueuePair& qp) {
-  Instant when = std::min(qp.completer.timeout_at, qp.completer.early_at);
-  if (qp.requester.wait_until > Instant{}) when = std::min(when, qp.requester.wait_until);
-  return std::min(when, qp.responder.waiting_until);
 }
 
 }  // namespace verbena::engine

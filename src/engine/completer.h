@@ -3,6 +3,7 @@
 // Takes what comes back for our requests: acknowledgements, NAKs, READ responses; retries,
 // and completes (IBA 9.7.5, requester side).
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 
@@ -15,6 +16,7 @@
 
 namespace verbena::engine {
 
+struct QpAttributes;
 struct QueuePair;
 struct SendWqe;
 struct Services;
@@ -31,7 +33,7 @@ struct Completer {
 
   Instant timeout_at = kNever;  // the transport timer of IBA 9.7.6.1.3
   Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
-  Duration early_patience{};
+  Duration early_timeout{};
 };
 
 /// Truesize of one packet of the request, or of its response: what it takes of the window.
@@ -54,10 +56,15 @@ void fail_unplaced_response(Services& services, QueuePair& qp);
 /// The network says that it is congested: a smaller window, at most once a round trip.
 void slow_down(QueuePair& qp);
 
-/// Timers whose time has come.
-void expire(Services& services, QueuePair& qp, Instant now);
+/// To RTS.
+void begin(Completer& c, const QpAttributes& attributes);
 
-/// When expire() has to be called.
-[[nodiscard]] Instant next_deadline(const QueuePair& qp);
+void stop_timers(Completer& c);
+/// When expire_retry_timers() has something to do.
+[[nodiscard]] inline Instant deadline(const Completer& c) {
+  return std::min(c.timeout_at, c.early_at);
+}
+/// An answer is overdue: sends again, or gives up.
+void expire_retry_timers(Services& services, QueuePair& qp, Instant now);
 
 }  // namespace verbena::engine

@@ -1,29 +1,43 @@
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
-#include "engine/memory.h"
+#include "engine/memory_region.h"
+#include "memory/dma.h"
 
 namespace verbena::engine {
 
 struct QueuePair;
 
-/// Copies of payloads into registered memory. Those of one message may wait for one another and
-/// are then done with one call (docs/decisions/011-copies-in-batches.md). What must not be seen
-/// early doesn't wait: a message's last packet, after which somebody is told.
+/// Copies between frames and registered memory, each by the kind of memory that its segment names.
+///
+/// Those into memory that belong to one message may wait for one another and are then started with
+/// one call (docs/decisions/011-copies-in-batches.md). What must not be seen early doesn't wait: a
+/// message's last packet, after which somebody is told. Whatever was started is finished before
+/// that.
 class Copies {
  public:
-  explicit Copies(Dma& dma) : dma_{dma} { waiting_.reserve(kMost); }
+  Copies();
+
+  // Into frames. Finished on return: the frame can leave. False: memory is gone.
+
+  [[nodiscard]] bool gather(std::span<const Segment> from, std::span<std::uint8_t> into);
+  /// From one place on into the parts of many frames.
+  [[nodiscard]] static bool gather_parts(const Segment& from, const memory::FrameParts& into);
+
+  // Out of frames.
 
   /// Copies of this packet may wait: others of its message follow at once.
   void let_wait(QueuePair& qp, bool response) { owner_ = {&qp, response, true}; }
   void hurry() { owner_.may_wait = false; }
 
-  /// False: memory is gone; that of this packet or of an earlier one of its message.
+  /// Finished on return, unless copies may wait. False: memory is gone; that of this packet or of
+  /// an earlier one of its message.
   [[nodiscard]] bool scatter(std::span<const std::uint8_t> from, std::span<const Segment> into);
 
-  /// Does what waits.
+  /// Starts what waits, and finishes everything.
   [[nodiscard]] bool finish();
 
   [[nodiscard]] bool waiting() const { return !waiting_.empty(); }
@@ -33,6 +47,7 @@ class Copies {
 
  private:
   static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMostKinds = 8;
 
   struct Owner {
     QueuePair* qp = nullptr;
@@ -40,8 +55,13 @@ class Copies {
     bool may_wait = false;
   };
 
-  Dma& dma_;
-  std::vector<Placement> waiting_;
+  [[nodiscard]] bool start();
+  [[nodiscard]] bool note_started(memory::Dma& kind);
+  [[nodiscard]] bool finish_started();
+
+  std::vector<memory::Copy> waiting_;  // all of one kind
+  memory::Dma* kind_ = nullptr;        // of those
+  std::vector<memory::Dma*> started_;  // kinds with pending copies
   Owner owner_;
 };
 

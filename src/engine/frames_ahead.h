@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "engine/memory.h"
+#include "engine/copies.h"
 #include "packet/frame.h"
 
 namespace verbena::engine {
@@ -22,15 +22,16 @@ class FramesAhead {
   [[nodiscard]] bool empty() const { return next_ == rooms_.count; }
   void forget() { next_ = rooms_.count = 0; }
 
-  /// `count` packets with `payload` bytes each behind `headers`, from `address` on. It may become
+  /// `count` packets with `payload` bytes each behind `headers`, from `from` on. It may become
   /// fewer, or none if the memory is gone: who fills one alone finds out.
-  void fill(Dma& dma, packet::FrameSink& sink, const packet::Flow& flow, std::size_t headers,
-            std::uint32_t payload, std::uint64_t address, std::uint32_t count) {
+  void fill(packet::FrameSink& sink, const packet::Flow& flow, std::size_t headers,
+            std::uint32_t payload, const Segment& from, std::uint32_t count) {
     forget();
     rooms_ = sink.reserve_many(flow, headers + payload, count);
     if (rooms_.count == 0) return;
-    const FrameParts parts{rooms_[0].subspan(headers, payload), rooms_.stride, rooms_.count};
-    if (!dma.gather_parts(address, parts)) rooms_.count = 0;
+    const memory::FrameParts parts{rooms_[0].subspan(headers, payload), rooms_.stride,
+                                   rooms_.count};
+    if (!Copies::gather_parts(from, parts)) rooms_.count = 0;
   }
 
  private:

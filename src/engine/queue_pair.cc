@@ -1,8 +1,7 @@
 #include "engine/queue_pair.h"
 
-#include <algorithm>
-
-#include "engine/placement.h"
+#include "engine/queue_pair_timers.h"
+#include "engine/receive_side.h"
 
 namespace verbena::engine {
 
@@ -12,43 +11,12 @@ void flush_sends(Services& services, QueuePair& qp) {
   while (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, CompletionStatus::flushed);
 }
 
-void flush_receives(Services& services, QueuePair& qp) {
-  fail_receive(services, qp, CompletionStatus::flushed);  // the one that was being filled
-  while (!qp.rq.empty()) {
-    qp.responder.receive.taken = true;
-    qp.responder.receive.wr_id = qp.rq.drop();
-    fail_receive(services, qp, CompletionStatus::flushed);
-  }
-}
-
-void stop(QueuePair& qp) {
-  qp.completer.timeout_at = kNever;
-  qp.completer.early_at = kNever;
-  qp.requester.wait_until = Instant{};
-}
-
 }  // namespace
 
 QpState change_state(Services& services, QueuePair& qp, QpState to) {
   const QpState from = qp.state.exchange(to);
   if (from != to && services.observer != nullptr) services.observer->state_changed(qp, from, to);
   return from;
-}
-
-std::string_view name_of(RetryCause c) {
-  switch (c) {
-    case RetryCause::timeout:
-      return "timeout";
-    case RetryCause::early:
-      return "early";
-    case RetryCause::sequence_nak:
-      return "sequence_nak";
-    case RetryCause::missing_response:
-      return "missing_response";
-    case RetryCause::rnr_nak:
-      return "rnr_nak";
-  }
-  return "?";
 }
 
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c) {
@@ -67,7 +35,7 @@ void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Comp
     case CompletionQueue::Pushed::overrun:
       // IBA 11.6.3.1.2: the queue is in error, and everybody who completes into it.
       ++qp.counters.cq_overruns;
-      if (cq.fail()) services.tell({.kind = EventKind::cq_error, .cq = &cq});
+      if (cq.fail()) services.raise({.kind = EventKind::cq_error, .cq = &cq});
       enter_error(services, qp, EventKind::qp_fatal);
       return;
   }
@@ -97,50 +65,26 @@ void fail_send(Services& services, QueuePair& qp, CompletionStatus status) {
   // Receiving goes on.
   if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
   change_state(services, qp, QpState::sqe);
-  stop(qp);
+  stop_request_timers(qp);
   flush(services, qp);
 }
 
 void enter_error(Services& services, QueuePair& qp, std::optional<EventKind> why) {
   if (change_state(services, qp, QpState::error) == QpState::error) return;
-  if (why) services.tell({.kind = *why, .qp = &qp});
-  qp.responder.answer_by = Instant{};  // no request will leave that it could leave with
-  stop(qp);
+  if (why) services.raise({.kind = *why, .qp = &qp});
+  acknowledge_now(qp.responder);
+  stop_request_timers(qp);
   flush(services, qp);
   // IBA 11.6.3.1.4: receives that a shared queue handed out are through.
   if (qp.srq != nullptr) {
-    services.tell({.kind = EventKind::last_wqe_reached, .qp = &qp});
+    services.raise({.kind = EventKind::last_wqe_reached, .qp = &qp});
   }
 }
 
 void flush(Services& services, QueuePair& qp) {
   flush_sends(services, qp);
-  qp.requester.wqe = qp.sq.head();
-  qp.requester.packet = 0;
-  qp.requester.fault.reset();
+  forget_requests(qp);
   if (qp.state.load(std::memory_order_relaxed) == QpState::error) flush_receives(services, qp);
-}
-
-bool resolve(const KeyTable& keys, PdId pd, std::span<const Sge> sges, std::uint32_t offset,
-             std::uint32_t length, unsigned access, std::vector<Segment>& out) {
-  out.clear();
-  for (const Sge& s : sges) {
-    if (length == 0) break;
-    if (offset >= s.length) {
-      offset -= s.length;
-      continue;
-    }
-    const std::uint32_t bytes = std::min(length, s.length - offset);
-    const MemoryRegion* region = keys.find(s.lkey);
-    const bool granted = region != nullptr && region->type == MemoryRegion::Type::region &&
-                         region->pd == pd && (region->access & access) == access &&
-                         region->contains(s.address, s.length);
-    if (!granted) return false;
-    out.push_back({region->translate(s.address + offset), bytes});
-    length -= bytes;
-    offset = 0;
-  }
-  return length == 0;
 }
 
 }  // namespace verbena::engine

@@ -1,7 +1,8 @@
 #pragma once
 
-// A queue pair is plain state; the handlers in requester.h, completer.h and responder.h work on
-// their own part of it.
+// A queue pair is plain state; the handlers in requester.h, completer.h and responder.h change only
+// their own part of it. They may look at the others, and tell them by the functions that each
+// header lists.
 //
 //                 post_send                                    a request arrives
 //                     |                                                |
@@ -22,7 +23,7 @@
 #include "engine/completion_queue.h"
 #include "engine/counters.h"
 #include "engine/doorbell.h"
-#include "engine/memory.h"
+#include "engine/memory_region.h"
 #include "engine/receive_queue.h"
 #include "engine/requester.h"
 #include "engine/responder.h"

@@ -4,7 +4,9 @@
 #include <new>
 #include <optional>
 
-#include "engine/placement.h"
+#include "engine/payload_placement.h"
+#include "engine/receive_side.h"
+#include "engine/scatter_gather.h"
 
 namespace verbena::engine {
 
@@ -22,7 +24,7 @@ bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::span<std::
     return true;
   }
   return resolve(services.keys, qp.pd, qp.sq.sges(index), 0, wqe.length, 0, services.segments) &&
-         services.dma.gather(services.segments, into);
+         services.copies.gather(services.segments, into);
 }
 
 /// nullopt: no room now.
@@ -96,8 +98,7 @@ void handle_frame(Services& services, QueuePair& qp, std::span<const std::uint8_
     return;
   }
   if (place_send(services, qp, frame, 0) != Placed::yes) {
-    fail_receive(services, qp, CompletionStatus::local_protection_error);
-    enter_error(services, qp);
+    fail_receive_and_queue_pair(services, qp);
     return;
   }
   receive.taken = false;

@@ -6,6 +6,7 @@
 
 #include "engine/frames_ahead.h"
 #include "engine/queue_pair.h"
+#include "engine/scatter_gather.h"
 #include "engine/window_binding.h"
 #include "packet/packet.h"
 
@@ -110,7 +111,7 @@ bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::uint32_t o
   }
   return resolve(services.keys, qp.pd, qp.sq.sges(qp.requester.wqe), offset,
                  static_cast<std::uint32_t>(into.size()), 0, services.segments) &&
-         services.dma.gather(services.segments, into);
+         services.copies.gather(services.segments, into);
 }
 
 /// Headers, `length` bytes of payload from `offset`, pad; and off. `filled`: a frame that has its
@@ -258,8 +259,8 @@ void look_ahead(Services& services, QueuePair& qp, packet::FrameSink& sink, cons
     return;
   }
   if (services.segments.size() != 1) return;  // one by one
-  ahead.fill(services.dma, sink, flow_of(qp, wqe), packet::header_size(opcode), mtu,
-             services.segments.front().address, count);
+  ahead.fill(sink, flow_of(qp, wqe), packet::header_size(opcode), mtu, services.segments.front(),
+             count);
 }
 
 /// One packet of a SEND or WRITE; `budget` more may follow.
@@ -328,7 +329,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
                        Instant now) {
   Requester& r = qp.requester;
   const QpState state = qp.state.load(std::memory_order_relaxed);
-  if ((state != QpState::rts && state != QpState::sqd) || now < r.wait_until) return Sent::all;
+  if ((state != QpState::rts && state != QpState::sqd) || is_waiting(r, now)) return Sent::all;
 
   FramesAhead ahead;
   for (unsigned sent = 0; r.wqe != qp.sq.tail(); ++sent) {
@@ -373,8 +374,21 @@ void move_cursor(QueuePair& qp, Psn psn) {
   while (!r.answered.empty() && distance(r.answered.back(), psn) >= 0) r.answered.pop_back();
 }
 
-bool drained(QueuePair& qp) {
+bool drained(const QueuePair& qp) {
   return qp.completer.unacked == qp.requester.end && qp.requester.packet == 0;
+}
+
+void note_acknowledged(Requester& r, Psn unacked) {
+  while (!r.answered.empty() && distance(r.answered.front(), unacked) < 0) r.answered.pop_front();
+  r.asked.erase(r.asked.begin(), std::find_if(r.asked.begin(), r.asked.end(), [&](Psn last) {
+                  return distance(last, unacked) >= 0;
+                }));
+}
+
+void forget_requests(QueuePair& qp) {
+  qp.requester.wqe = qp.sq.head();
+  qp.requester.packet = 0;
+  qp.requester.fault.reset();
 }
 
 }  // namespace verbena::engine

@@ -43,11 +43,30 @@ enum class Sent : std::uint8_t { all, more, sink_full };
 void move_cursor(QueuePair& qp, Psn psn);
 
 /// Everything that was begun is complete (SQD waits for that).
-[[nodiscard]] bool drained(QueuePair& qp);
+[[nodiscard]] bool drained(const QueuePair& qp);
 
-/// Goes on after an RNR NAK if its time has come.
-inline void end_wait(Requester& r, Instant now) {
-  if (now >= r.wait_until) r.wait_until = Instant{};
+// What the other parts of the queue pair tell the requester.
+
+/// To RTS: the first request has this PSN.
+inline void begin(Requester& r, Psn first) { r.psn = r.end = first; }
+
+/// Everything before `unacked` is acknowledged.
+void note_acknowledged(Requester& r, Psn unacked);
+
+/// All requests were flushed.
+void forget_requests(QueuePair& qp);
+
+/// The peer has no receive yet: sends nothing before `when`.
+inline void wait_until(Requester& r, Instant when) { r.wait_until = when; }
+[[nodiscard]] inline bool is_waiting(const Requester& r, Instant now) { return now < r.wait_until; }
+inline void stop_waiting(Requester& r) { r.wait_until = Instant{}; }
+
+/// When expire() has something to do.
+[[nodiscard]] inline Instant deadline(const Requester& r) {
+  return r.wait_until > Instant{} ? r.wait_until : kNever;
+}
+inline void expire(Requester& r, Instant now) {
+  if (!is_waiting(r, now)) stop_waiting(r);
 }
 
 }  // namespace verbena::engine

@@ -1,7 +1,8 @@
 #pragma once
 
-// Serves the peer's requests (IBA 9.7.3 … 9.7.5, responder side): a chain of small checks,
-// each of which may refuse; then execution; then at most one answer for many requests.
+// Serves the peer's requests (IBA 9.7.3 … 9.7.5, responder side): a chain of small checks, each of
+// which may refuse (responder_checks.h); then execution (responder_execution.h); then at most one
+// answer for many requests (responder_transmit.h).
 //
 //   psn == expected : check, execute, acknowledge if asked
 //   psn older       : a duplicate: acknowledge again, never execute again (READ: read again)
@@ -9,15 +10,15 @@
 
 #include <cstdint>
 #include <optional>
+#include <utility>
 
 #include "base/numbers.h"
 #include "base/psn.h"
 #include "base/ring.h"
 #include "base/time.h"
-#include "engine/conversation.h"
-#include "engine/memory.h"
+#include "engine/ack_delay.h"
+#include "engine/memory_region.h"
 #include "engine/receive_queue.h"
-#include "engine/requester.h"
 #include "packet/aeth.h"
 #include "packet/opcode.h"
 #include "packet/packet.h"
@@ -67,7 +68,7 @@ struct Responder {
   // What is to be sent: responses in order, then the answer to everything up to now.
   Ring<Response> responses{};
   std::optional<packet::Syndrome> answer{};
-  Conversation conversation{};
+  AckDelay ack_delay{};
   Instant answer_by{};            // an ACK may wait until then for a request to leave with
   Instant waiting_until{kNever};  // it does; kNever: none waits
 
@@ -86,23 +87,32 @@ struct Responder {
 /// A request to an RC or XRC queue pair.
 void handle_request(Services& services, QueuePair& qp, const packet::Packet& p);
 
-/// The memory for what a message brought so far is gone. Its newest packet is the one that gets
-/// the NAK.
-void refuse_unplaced(Services& services, QueuePair& qp);
-
 /// A packet came with "congestion experienced" on it: its sender is told, but not too often
 /// (IBA annex A17.9.3).
 void note_congestion(Responder& r, Instant now);
 
-/// The queue pair is about to go, or to serve no more. The peer may still wait for an ACK that the
-/// network lost, and nobody will be here to repeat it: so it is repeated now.
-void transmit_farewell(Services& services, QueuePair& qp, packet::FrameSink& sink);
+// What the other parts of the queue pair tell the responder.
 
-/// A request has just left: the answer leaves with it.
-void answer_with_request(Responder& r, Instant now);
+/// To RTR: the first request has this PSN.
+inline void begin(Responder& r, Psn first) { r.expected = first; }
 
-/// Sends responses and the answer if it is due, at most `budget` packets.
-[[nodiscard]] Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
-                                      unsigned budget);
+/// The peer's first request is here. True only once.
+[[nodiscard]] inline bool note_heard(Responder& r) { return !std::exchange(r.heard, true); }
+
+/// A request has just left: the acknowledgement leaves with it.
+void note_request_sent(Responder& r, Instant now);
+
+/// No request will leave that the acknowledgement could leave with.
+inline void acknowledge_now(Responder& r) { r.answer_by = Instant{}; }
+
+/// The program ended the service: what was not sent yet is not sent.
+void drop_answers(Responder& r);
+
+/// An XRC receive queue goes. True: it takes the receive that is being filled with it.
+[[nodiscard]] bool forget_srq(Responder& r, const SharedReceiveQueue& srq);
+
+/// When expire() has something to do.
+[[nodiscard]] inline Instant deadline(const Responder& r) { return r.waiting_until; }
+inline void expire(Responder& r) { r.waiting_until = kNever; }
 
 }  // namespace verbena::engine

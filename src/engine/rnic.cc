@@ -3,8 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/queue_pair_timers.h"
 #include "engine/raw_packet.h"
-#include "engine/unreliable.h"
+#include "engine/responder_transmit.h"
 
 namespace verbena::engine {
 
@@ -17,11 +18,11 @@ constexpr unsigned kTurnsOfWork = 8;
 
 }  // namespace
 
-Rnic::Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy)
+Rnic::Rnic(std::uint32_t slot, memory::Dma& program, Entropy& entropy)
     : slot_{slot},
+      program_memory_{program},
       services_{.keys = keys_,
-                .dma = dma,
-                .copies = Copies{dma},
+                .copies = Copies{},
                 .srqs = srqs_,
                 .counters = {},
                 .notifications = {},
@@ -79,152 +80,7 @@ PostResult Rnic::post_receive(QueuePair& qp, const ReceiveRequest& request) {
   return result;
 }
 
-// ---- the wire's data path
-
-void Rnic::receive(const packet::Datagram& datagram, Instant now) {
-  services_.now = now;
-  sort(datagram, now);
-  if (!datagram.more) settle();
-}
-
-void Rnic::settle() {
-  Copies& copies = services_.copies;
-  if (!copies.waiting() || copies.finish()) return;
-  QueuePair& qp = *copies.owner();
-  if (qp.state.load(std::memory_order_relaxed) == QpState::error) return;
-  copies.response() ? fail_unplaced_response(services_, qp) : refuse_unplaced(services_, qp);
-  schedule(qp);
-  set_timer(qp);
-}
-
-void Rnic::sort(const packet::Datagram& datagram, Instant now) {
-  Counters& counters = services_.counters;
-  const auto parsed = packet::parse(datagram.bytes);
-  const auto* p = std::get_if<packet::Packet>(&parsed);
-  if (p == nullptr) {
-    ++counters.drop_malformed;
-    return;
-  }
-  if (p->bth.destination.value() == Qpn::kMask) {
-    dispatch_multicast(datagram, *p, now);
-    return;
-  }
-  QueuePair* qp = qps_.find(p->bth.destination);
-  if (qp == nullptr) {
-    ++counters.drop_no_qp;
-    return;
-  }
-  dispatch(*qp, datagram, *p, now);
-}
-
-void Rnic::dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p,
-                              Instant now) {
-  const auto group = multicast_.find(datagram.destination);
-  if (group == multicast_.end()) {
-    ++services_.counters.drop_no_qp;
-    return;
-  }
-  for (QueuePair* qp : group->second) dispatch(*qp, datagram, p, now);
-}
-
-void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
-                    Instant now) {
-  Counters& counters = qp.counters;
-  const packet::OpcodeInfo& info = p.info();
-  let_copies_wait(qp, datagram, info);
-  if (qp.type == QpType::raw_packet) {
-    ++counters.drop_service;
-    return;
-  }
-  // C9-7 ff.: service, partition, state and source, before anything else looks at it.
-  const bool cnp = info.kind == packet::Kind::cnp;
-  const bool beside = cnp || (info.is_mark() && !qp.reliable());
-  if (!beside && info.service != qp.service()) {
-    ++counters.drop_service;
-    return;
-  }
-  if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {
-    ++counters.drop_pkey;
-    return;
-  }
-  const QpState state = qp.state.load(std::memory_order_relaxed);
-  const bool wanted = info.is_request() || info.kind == packet::Kind::mark
-                          ? takes_requests(state) && qp.type != QpType::xrc_send
-                          : takes_responses(state);
-  if (!wanted) {
-    ++counters.drop_state;
-    return;
-  }
-  if (qp.type != QpType::ud && (datagram.source != qp.attributes.flow.destination ||
-                                datagram.destination != qp.attributes.flow.source)) {
-    ++counters.drop_source;
-    return;
-  }
-  if (info.is_request() && !make_room(services_, qp, p)) {
-    ++counters.drop_no_memory;
-    return;
-  }
-  ++counters.rcvd_pkts;
-  if (services_.observer != nullptr) services_.observer->received(qp, p);
-  constexpr std::uint8_t kCongestionExperienced = 3;  // RFC 3168
-  if (!cnp && qp.type != QpType::ud && (datagram.traffic_class & 3) == kCongestionExperienced) {
-    note_congestion(qp.responder, now);
-  }
-  if (cnp) {
-    ++counters.rcvd_cnps;
-    slow_down(qp);
-  } else if (info.is_response()) {
-    handle_response(services_, qp, p, now);
-  } else if (info.kind == packet::Kind::mark) {
-    handle_mark(qp, datagram, p);
-  } else if (info.kind == packet::Kind::mark_reached) {
-    const Receiver from{datagram.source, p.deth.source};
-    if (!services_.paces.reached(from, qp.qpn, p.bth.psn, p.deth.qkey, runnable_)) {
-      ++counters.drop_response;
-    }
-  } else {
-    if (state == QpState::rtr && qp.type != QpType::ud &&
-        !std::exchange(qp.responder.heard, true)) {
-      services_.tell({.kind = EventKind::communication_established, .qp = &qp});
-    }
-    if (qp.type == QpType::ud) {
-      handle_datagram(services_, qp, datagram, p);
-    } else if (qp.type == QpType::uc) {
-      handle_unreliable(services_, qp, p);
-    } else {
-      handle_request(services_, qp, p);
-    }
-  }
-  finish_draining(qp);
-  schedule(qp);
-  set_timer(qp);
-}
-
-void Rnic::receive_frame(QueuePair& qp, std::span<const std::uint8_t> frame, Instant now) {
-  services_.now = now;
-  settle();
-  services_.copies.hurry();
-  handle_frame(services_, qp, frame);
-  schedule(qp);
-}
-
-/// A packet of another message than the one whose copies wait finds them done.
-void Rnic::let_copies_wait(QueuePair& qp, const packet::Datagram& datagram,
-                           const packet::OpcodeInfo& info) {
-  using packet::Kind;
-  Copies& copies = services_.copies;
-  const bool response = info.kind == Kind::read_response;
-  const bool places =
-      qp.reliable() && (response || info.kind == Kind::write || info.kind == Kind::send);
-  const bool continues =
-      places && !info.first && copies.owner() == &qp && copies.response() == response;
-  if (!continues) settle();
-  if (places && datagram.more && !info.last) {
-    copies.let_wait(qp, response);
-  } else {
-    copies.hurry();
-  }
-}
+// ---- the wire's data path: receiving is in rnic_receive.cc
 
 void Rnic::finish_draining(QueuePair& qp) {
   if (qp.state.load(std::memory_order_relaxed) != QpState::sqd || !qp.attributes.notify_drained ||
@@ -232,7 +88,7 @@ void Rnic::finish_draining(QueuePair& qp) {
     return;
   }
   qp.attributes.notify_drained = false;
-  services_.tell({.kind = EventKind::sq_drained, .qp = &qp});
+  services_.raise({.kind = EventKind::sq_drained, .qp = &qp});
 }
 
 void Rnic::ring_doorbells() {
@@ -288,16 +144,16 @@ Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
   // A short message goes before the acknowledgement of the one that it answers: somebody waits.
   const Psn before = qp.requester.end;
   Sent sent = transmit_requests(services_, qp, sink, 1, now);
-  if (qp.requester.end != before) answer_with_request(qp.responder, now);
+  if (qp.requester.end != before) note_request_sent(qp.responder, now);
   if (sent != Sent::sink_full) sent = transmit_responses(services_, qp, sink, kTurn);
   if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
   return sent;
 }
 
-void Rnic::hurry_answers() {
+void Rnic::send_delayed_acks() {
   qps_.for_each([this](QueuePair& qp) {
     if (!qp.responder.answer) return;
-    qp.responder.answer_by = Instant{};
+    acknowledge_now(qp.responder);
     schedule(qp);
   });
 }

@@ -12,18 +12,20 @@
 #include <utility>
 #include <vector>
 
+#include "base/entropy.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "engine/attributes.h"
 #include "engine/completion_queue.h"
 #include "engine/counters.h"
 #include "engine/doorbell.h"
-#include "engine/memory.h"
+#include "engine/key_table.h"
 #include "engine/qp_table.h"
 #include "engine/queue_pair.h"
 #include "engine/run_queue.h"
 #include "engine/shared_receive_queue.h"
 #include "engine/timer_queue.h"
+#include "memory/null_memory.h"
 #include "packet/ethernet_sink.h"
 #include "packet/frame.h"
 #include "packet/packet.h"
@@ -47,10 +49,14 @@ struct Limits {
   static constexpr std::uint32_t kMaxMulticastMembers = 256;  // of one group
 };
 
+using verbena::Entropy;
+
 class Rnic {
  public:
   /// `slot` is the part of the QPN space that is ours.
-  Rnic(std::uint32_t slot, Dma& dma, Entropy& entropy);
+  /// `program` copies to and from the program's own memory. Memory of other kinds is registered
+  /// with a Segment that names its own.
+  Rnic(std::uint32_t slot, memory::Dma& program, Entropy& entropy);
   ~Rnic();
   Rnic(const Rnic&) = delete;
   Rnic& operator=(const Rnic&) = delete;
@@ -67,6 +73,9 @@ class Rnic {
                                                      unsigned access);
   /// Local memory at every address: reads as zeros, and what is written is dropped.
   [[nodiscard]] Result<MemoryRegion> register_null(PdId pd);
+  [[nodiscard]] bool is_null(const MemoryRegion& region) const {
+    return region.backing == &null_memory_;
+  }
   /// EBUSY while windows are bound to it.
   Status deregister_memory(Key key);
   /// nullptr: no such region.
@@ -92,7 +101,7 @@ class Rnic {
   Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
   /// Before the program ends its service, by another state or by destroying it: what it executed is
   /// acknowledged, for the program may know of it.
-  void say_farewell(QueuePair& qp, packet::FrameSink& sink);
+  void repeat_last_ack(QueuePair& qp, packet::FrameSink& sink);
   /// `sink` takes the last words to the peer, `last` what it counted.
   Status destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last = nullptr);
   /// UD: what is sent to this address with QPN 0xffffff is for this one, too.
@@ -120,15 +129,15 @@ class Rnic {
   // Without memory a frame is dropped and counted, or leaves later: nothing here throws, and
   // nothing is done by halves.
 
-  /// Behind one with `more` comes another, or settle(), before anything else.
+  /// Behind one with `more` comes another, or finish_copies(), before anything else.
   void receive(const packet::Datagram& datagram, Instant now);
   /// No more of the datagrams that came together.
-  void settle();
+  void finish_copies();
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
   /// has_work(). False: the sink was full, or there is no memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
   /// Nothing will be posted any more: acknowledgements don't wait for requests to leave with.
-  void hurry_answers();
+  void send_delayed_acks();
   /// A whole Ethernet frame for a raw packet queue pair.
   void receive_frame(QueuePair& qp, std::span<const std::uint8_t> frame, Instant now);
   /// Where those of raw packet queue pairs leave; nullptr: nowhere. It outlives the RNIC, or is
@@ -158,11 +167,16 @@ class Rnic {
   [[nodiscard]] unsigned& users_of_domain(const QueuePair& qp);
   [[nodiscard]] Result<Qpn> new_qpn();
   [[nodiscard]] Key new_key();
-  void sort(const packet::Datagram& datagram, Instant now);
+  void demultiplex(const packet::Datagram& datagram, Instant now);
   void let_copies_wait(QueuePair& qp, const packet::Datagram& datagram,
                        const packet::OpcodeInfo& info);
+  /// C9-7 ff.: service, partition, state and source, before anything else looks at it. False: it
+  /// is dropped and counted.
+  [[nodiscard]] bool admit(QueuePair& qp, const packet::Datagram& datagram,
+                           const packet::Packet& p);
   void dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
                 Instant now);
+  void serve_request(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p);
   void dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p, Instant now);
   void finish_draining(QueuePair& qp);
   void ring_doorbells();
@@ -175,7 +189,13 @@ class Rnic {
   /// One turn of the queue pair at the front of the run queue.
   [[nodiscard]] Sent transmit(QueuePair& qp, packet::FrameSink& sink, Instant now);
 
+  [[nodiscard]] memory::Dma* backing_of(const Segment& memory) {
+    return memory.backing != nullptr ? memory.backing : &program_memory_;
+  }
+
   std::uint32_t slot_;
+  memory::Dma& program_memory_;
+  memory::NullMemory null_memory_;
   KeyTable keys_;
   std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>> srqs_;
   Services services_;

@@ -17,7 +17,7 @@ class RoundTrip {
   void sent(Psn psn, Instant now) {
     if (!timed_) timed_ = Timed{psn, now};
   }
-  /// True: that was the timed one, and patience() is up to date.
+  /// True: that was the timed one, and timeout() is up to date.
   bool acknowledged(Psn upto, Instant now) {
     if (!timed_ || distance(upto, timed_->psn) < 0) return false;
     const Duration sample = now - timed_->at;
@@ -36,7 +36,7 @@ class RoundTrip {
   void went_back() { timed_.reset(); }
 
   /// After this long without an answer, a loss is likely.
-  [[nodiscard]] Duration patience() const {
+  [[nodiscard]] Duration timeout() const {
     return std::max<Duration>(smoothed_ + 4 * variation_, std::chrono::milliseconds{1});
   }
 
@@ -47,7 +47,7 @@ class RoundTrip {
   };
   std::optional<Timed> timed_;
   bool known_ = false;
-  // Before the first sample: patience of 3 ms.
+  // Before the first sample: a timeout of 3 ms.
   Duration smoothed_ = std::chrono::milliseconds{1};
   Duration variation_ = std::chrono::microseconds{500};
 };

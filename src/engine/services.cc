@@ -27,7 +27,7 @@ void Services::expire_moderated() {
   });
 }
 
-void Services::tell(const Event& event) try {
+void Services::raise(const Event& event) try {
   events.push_back(event);
 } catch (const std::bad_alloc&) {
   ++counters.lost_events;

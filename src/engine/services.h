@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -10,19 +9,17 @@
 #include "engine/copies.h"
 #include "engine/counters.h"
 #include "engine/event.h"
-#include "engine/memory.h"
+#include "engine/key_table.h"
 #include "engine/observer.h"
 #include "engine/paces.h"
 #include "engine/shared_receive_queue.h"
-#include "engine/work_request.h"
 
 namespace verbena::engine {
 
 /// What the handlers of a queue pair need of the RNIC.
 struct Services {
   KeyTable& keys;
-  Dma& dma;
-  Copies copies;  // into the program's memory
+  Copies copies;
   const std::unordered_map<std::uint32_t, std::unique_ptr<SharedReceiveQueue>>& srqs;  // by number
   Paces paces{};                                // of UC and UD
   Counters counters;                            // of no queue pair, or of one that is gone
@@ -42,13 +39,7 @@ struct Services {
   /// At its due().
   void notify_later(CompletionQueue& cq);
   /// One that finds no room because nobody takes events off, and no memory either, is counted.
-  void tell(const Event& event);
+  void raise(const Event& event);
 };
-
-/// The address ranges of bytes [offset, offset + length) of a gather list. False: a key is
-/// wrong, the range is outside its region, or `access` isn't granted (IBA 10.6.3).
-[[nodiscard]] bool resolve(const KeyTable& keys, PdId pd, std::span<const Sge> sges,
-                           std::uint32_t offset, std::uint32_t length, unsigned access,
-                           std::vector<Segment>& out);
 
 }  // namespace verbena::engine

@@ -4,7 +4,7 @@
 
 #include "base/numbers.h"
 #include "engine/completion_queue.h"
-#include "engine/memory.h"
+#include "engine/memory_region.h"
 #include "engine/receive_queue.h"
 
 namespace verbena::engine {

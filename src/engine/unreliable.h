@@ -16,11 +16,4 @@ void handle_unreliable(Services& services, QueuePair& qp, const packet::Packet& 
 void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& datagram,
                      const packet::Packet& p);
 
-/// A peer wants to know when we have taken what came before this; see Pace.
-void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p);
-
-/// False: the sink was full.
-[[nodiscard]] bool transmit_reached_marks(Services& services, QueuePair& qp,
-                                          packet::FrameSink& sink);
-
 }  // namespace verbena::engine

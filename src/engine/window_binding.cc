@@ -66,6 +66,7 @@ CompletionStatus bind_window(Services& services, QueuePair& qp, const WindowBind
     bound.owner = qp.qpn;
     bound.access = b.access & kRemote;
     bound.address = parent->translate(b.address);
+    bound.backing = parent->backing;
     bound.iova = (b.access & Access::kZeroBased) != 0 ? 0 : b.address;
     bound.length = b.length;
   } else {

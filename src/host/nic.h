@@ -1,9 +1,7 @@
 #pragma once
 
-// The process's NIC: the engine and the wire under one lock, and the thread that keeps them
-// going when nobody else does.
+// The process's NIC: the one public face of src/host.
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -13,10 +11,11 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/spin_lock.h"
 #include "base/time.h"
 #include "cm/event.h"
 #include "engine/rnic.h"
+#include "host/completion_queue.h"
+#include "host/connections/connection_observer.h"
 #include "host/devices/device.h"
 #include "host/events/completion_channel.h"
 #include "host/events/event_channel.h"
@@ -31,37 +30,6 @@ class ConnectionManager;
 }
 
 namespace verbena::host {
-
-/// A completion queue and the channel that its events go to.
-struct CompletionQueue {
-  using Overrun = engine::CompletionQueue::Overrun;
-  CompletionQueue(std::uint32_t entries, CompletionChannel* completions, EventSource source,
-                  Overrun overrun = Overrun::fails)
-      : ring{entries, this, overrun}, channel{completions}, events{source} {}
-
-  engine::CompletionQueue ring;
-  CompletionChannel* const channel;  // may be nullptr
-  EventSource events;
-  SpinLock polling;  // one consumer at a time
-  // The channel's.
-  unsigned events_taken = 0;
-  unsigned events_waiting = 0;
-  CompletionQueue* next_waiting = nullptr;
-
-  std::atomic<unsigned> vain_polls{0};
-};
-
-/// Is told when connections have news. Called without locks of the NIC's, by any thread that
-/// makes progress, but never from within manage().
-class ConnectionObserver {
- public:
-  enum class Wait : bool { no, yes };
-  /// False: it would have to wait.
-  virtual bool connection_events(Wait wait) = 0;
-
- protected:
-  ~ConnectionObserver() = default;
-};
 
 class Nic {
  public:
@@ -114,13 +82,13 @@ class Nic {
   Status resize_cq(CompletionQueue& cq, std::uint32_t entries);
   /// Events wait for `count` completions, or `period` after the first. See engine's.
   void moderate_cq(CompletionQueue& cq, std::uint16_t count, Duration period);
-  /// Where to listen for completions of `cq` no longer, and how many of its events a program has
-  /// to acknowledge. From here on there are no more of them.
+  /// Events of a completion queue that the program took and has to acknowledge.
   struct Unacknowledged {
     unsigned completions = 0;
     unsigned asynchronous = 0;
   };
-  [[nodiscard]] Unacknowledged silence(CompletionQueue& cq);
+  /// There are no more events of `cq` from here on.
+  [[nodiscard]] Unacknowledged stop_events(CompletionQueue& cq);
   /// EBUSY while a queue pair uses it.
   Status destroy_cq(CompletionQueue* cq);
   [[nodiscard]] Result<SharedReceiveQueue*> create_srq(engine::SrqInit init, EventSource events);
@@ -157,15 +125,15 @@ class Nic {
   /// Requests to `address` are heard, and messages can leave from it.
   Status open_address(const Device& device, const IpAddress& address);
   /// The same for all addresses of a family, also for those that devices get later.
-  Status open_everywhere(wire::Family family);
+  Status open_wildcard(wire::Family family);
   /// A port of rdma_cm's port spaces, among all processes of the host. See wire/udp_wire.h.
   [[nodiscard]] Result<wire::BoundPort> bind_port(const wire::PortBinding& binding);
   Status listen_port(wire::PortId port);
   void release_port(wire::PortId port);
   /// Runs `f` on the connection manager, and sends what it left to send.
   void manage(const std::function<void(cm::ConnectionManager&, Instant)>& f);
-  /// At the end of the process, where whoever has the engine may never let go of it. False: so it
-  /// was, for as long as `patience`.
+  /// At the end of the process, where the thread that holds the shard lock may never release it.
+  /// False: it didn't within `patience`.
   bool manage_within(Duration patience,
                      const std::function<void(cm::ConnectionManager&, Instant)>& f);
   /// In the order in which they happened, if one caller at a time takes them.
@@ -173,7 +141,7 @@ class Nic {
   /// nullptr: nobody. The observer lives as long as the process.
   void observe_connections(ConnectionObserver* observer);
 
-  // The data path. Thread-safe; never waits for the engine.
+  // The data path. Thread-safe; never waits for the shard lock.
 
   /// Of a datagram, `r.destination.flow` is what resolve() gave.
   [[nodiscard]] engine::PostResult post_send(QueuePair& qp, engine::SendRequest r);
@@ -185,7 +153,7 @@ class Nic {
   [[nodiscard]] static engine::PostResult stage_send(QueuePair& qp, engine::SendRequest r,
                                                      std::uint32_t staged);
   [[nodiscard]] engine::PostResult publish_sends(QueuePair& qp, std::uint32_t staged);
-  /// After a list of post_send(): sends at once if the engine is free, else whoever has it will. A
+  /// After a list of post_send(): sends at once if the shard lock is free, else its holder will. A
   /// queue pair that is busy may wait for more, see decision 013.
   void kick(QueuePair& qp);
   /// What is there already.
@@ -196,10 +164,10 @@ class Nic {
   void arm(CompletionQueue& cq, bool solicited_only);
 
  private:
-  class Impl;
-  explicit Nic(std::unique_ptr<Impl> impl);
+  class State;
+  explicit Nic(std::unique_ptr<State> state);
   ~Nic();
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace verbena::host

@@ -6,12 +6,12 @@
 #include <cerrno>
 #include <cstdlib>
 
-#include "engine/memory.h"
+#include "base/entropy.h"
 
 namespace verbena::host {
 
 /// The kernel's CSPRNG, in bites.
-class SystemEntropy final : public engine::Entropy {
+class SystemEntropy final : public Entropy {
  public:
   [[nodiscard]] std::uint32_t next() override {
     if (left_ == 0) refill();

@@ -305,7 +305,7 @@ void Device::settle() {
   rnic_.events().clear();
 }
 
-void Device::finish() {
+void Device::flush_all() {
   for (std::size_t i = 0; i < kQueuePairs; ++i) change_state(i, QpState::error);
   settle();
   for (const auto& [wr_id, posted] : posted_) {

@@ -17,7 +17,7 @@
 
 namespace verbena::fuzz {
 
-class Device final : engine::Dma, engine::Entropy, packet::FrameSink {
+class Device final : memory::Dma, engine::Entropy, packet::FrameSink {
  public:
   static constexpr std::size_t kQueuePairs = 8;
   static constexpr std::uint32_t kQkey = 0x1111'1111;
@@ -67,7 +67,7 @@ class Device final : engine::Dma, engine::Entropy, packet::FrameSink {
   /// Receives are posted, frames sent, completions polled; everything is looked at.
   void settle();
   /// All queue pairs to ERR: what was posted to them has completed, once.
-  void finish();
+  void flush_all();
 
  private:
   enum class Queue : std::uint8_t { send, receive, shared };

@@ -406,6 +406,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace verbena::fuzz;
   Device device;
   for (const Placed& s : split({data, size})) take(device, s.step, s.bytes);
-  device.finish();
+  device.flush_all();
   return 0;
 }

@@ -326,7 +326,7 @@ TEST(CmConversations, NobodyListens) {
   EXPECT_TRUE(passive.told().empty());
 
   // A kernel's program hears of it at once, ours when it is still so after a while.
-  Player active{story, story[0].source, Unserved::kPatience};
+  Player active{story, story[0].source, ListenerRetry::kGiveUpAfter};
   active.play(false);
   ASSERT_EQ(active.told(), (std::vector{EventKind::rejected}));
   EXPECT_EQ(active.events()[0].status, 8);

@@ -45,7 +45,7 @@ struct HostSetup {
   std::uint32_t qkey = 0;  // UD
 };
 
-class Host final : engine::Dma, engine::Entropy, packet::FrameSink {
+class Host final : memory::Dma, engine::Entropy, packet::FrameSink {
  public:
   using Bytes = std::vector<std::uint8_t>;
   static constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "engine/attributes.h"
-#include "engine/memory.h"
+#include "engine/key_table.h"
 #include "packet/aeth.h"
 #include "tests/golden/conversation.h"
 

@@ -5,57 +5,77 @@ notice it. The right text occurs exactly once in the file; white space and line 
 match any. The bugs of one file stand together, so that the next build recompiles little.
 """
 
-RESPONDER = "src/engine/responder.cc"
-PLACEMENT = "src/engine/placement.cc"
-REQUESTER = "src/engine/requester.cc"
+ACK_DELAY = "src/engine/ack_delay.h"
 COMPLETER = "src/engine/completer.cc"
+COMPLETION_QUEUE = "src/engine/completion_queue.cc"
+CREDITS = "src/engine/credits.h"
+MEMORY_REGION_HEADER = "src/engine/memory_region.h"
+MESSAGE_RULES = "src/engine/message_rules.cc"
+PACES = "src/engine/paces.cc"
+PAYLOAD_PLACEMENT = "src/engine/payload_placement.cc"
 QUEUE_PAIR = "src/engine/queue_pair.cc"
 QUEUE_PAIR_HEADER = "src/engine/queue_pair.h"
-SEND_QUEUE = "src/engine/send_queue.cc"
 RECEIVE_QUEUE = "src/engine/receive_queue.cc"
-COMPLETION_QUEUE = "src/engine/completion_queue.cc"
+RECEIVE_SIDE = "src/engine/receive_side.cc"
+REMOTE_ACCESS = "src/engine/remote_access.cc"
+REQUESTER = "src/engine/requester.cc"
+RESPONDER = "src/engine/responder.cc"
+RESPONDER_CHECKS = "src/engine/responder_checks.cc"
+RESPONDER_DUPLICATES = "src/engine/responder_duplicates.cc"
+RESPONDER_EXECUTION = "src/engine/responder_execution.cc"
+RESPONDER_TRANSMIT = "src/engine/responder_transmit.cc"
 RNIC = "src/engine/rnic.cc"
-RNIC_SETUP = "src/engine/rnic_setup.cc"
+RNIC_MEMORY = "src/engine/rnic_memory.cc"
+RNIC_MODIFY = "src/engine/rnic_modify.cc"
+RNIC_QUEUES = "src/engine/rnic_queues.cc"
+RNIC_RECEIVE = "src/engine/rnic_receive.cc"
+RUN_QUEUE = "src/engine/run_queue.cc"
+SCATTER_GATHER = "src/engine/scatter_gather.cc"
+SEND_QUEUE = "src/engine/send_queue.cc"
+TIMER_QUEUE = "src/engine/timer_queue.cc"
 UNRELIABLE = "src/engine/unreliable.cc"
 WINDOWS = "src/engine/window_binding.cc"
-MEMORY = "src/engine/memory.h"
-CREDITS = "src/engine/credits.h"
-RUN_QUEUE = "src/engine/run_queue.cc"
-CONVERSATION = "src/engine/conversation.h"
-PACES = "src/engine/paces.cc"
-TIMER_QUEUE = "src/engine/timer_queue.cc"
 ICRC = "src/packet/icrc.cc"
 PACKET = "src/packet/packet.cc"
 PSN = "src/base/psn.h"
 CM_ACTIVE = "src/cm/active.cc"
 CM_PASSIVE = "src/cm/passive.cc"
-CM_TEARDOWN = "src/cm/teardown.cc"
+CM_DESTROY = "src/cm/destroy.cc"
+CM_DISCONNECT = "src/cm/disconnect.cc"
+CM_MRA = "src/cm/mra.cc"
+CM_REJ = "src/cm/rej.cc"
+CM_TIMEWAIT = "src/cm/timewait.cc"
+CM_UNDELIVERED = "src/cm/undelivered.cc"
 CM_CORE = "src/cm/core.cc"
 CM_SIDR = "src/cm/sidr.cc"
 CM_MANAGER = "src/cm/connection_manager.cc"
-CM_UNHEARD = "src/cm/unheard.h"
-CM_UNSERVED = "src/cm/unserved.h"
-CM_REPETITIONS = "src/cm/repetitions.h"
+CM_UNDELIVERED_BACKOFF = "src/cm/undelivered_backoff.h"
+CM_LISTENER_RETRY = "src/cm/listener_retry.h"
+CM_RETRY_SCHEDULE = "src/cm/retry_schedule.h"
+CM_ROUTE = "src/cm/route.h"
+PROGRESS = "src/host/progress/progress_policy.cc"
+PROGRESS_HEADER = "src/host/progress/progress_policy.h"
+SPARE_CORE = "src/host/progress/spare_core.h"
 
 MUTANTS = [
-    # ---- conversations
+    # ---- delayed acknowledgements
 
-    # ConversationSim.ABadAnswerTakesNoAcknowledgementAlong
+    # AckDelaySim.ABadAnswerTakesNoAcknowledgementAlong
     ("waiting-ack-lost-in-error", QUEUE_PAIR,
-     "qp.responder.answer_by = Instant{};",
+     "acknowledge_now(qp.responder);",
      ""),
 
-    # ConversationTest.AStreamOfMessagesEndsIt
-    ("stream-taken-for-a-conversation", CONVERSATION,
+    # AckDelayTest.AStreamOfMessagesEndsIt
+    ("stream-taken-for-answers", ACK_DELAY,
      "if (heard_at_ != kNever) answers_ = 0;",
      ""),
-    # ConversationTest.ALateAnswerEndsIt
-    ("late-answer-counts", CONVERSATION,
-     "answers_ = now - heard_at_ > kPatience ? 0 : answers_ + 1;",
+    # AckDelayTest.ALateAnswerEndsIt
+    ("late-answer-counts", ACK_DELAY,
+     "answers_ = now - heard_at_ > kLongest ? 0 : answers_ + 1;",
      "++answers_;"),
-    # ConversationSim.AProgramThatEndsDoesNotWait
+    # AckDelaySim.AProgramThatEndsDoesNotWait
     ("last-acks-wait", RNIC,
-     "qp.responder.answer_by = Instant{};",
+     "acknowledge_now(qp.responder);",
      ""),
 
     # ---- responder: sequence numbers, duplicates
@@ -65,7 +85,7 @@ MUTANTS = [
      "if (ahead < 0) {",
      "if (ahead < -1) {"),
     # RcProperty: over the wrap
-    ("responder-psn-does-not-wrap", RESPONDER,
+    ("responder-psn-does-not-wrap", RESPONDER_EXECUTION,
      "r.expected = r.expected + psns;",
      "r.expected = Psn{std::min(r.expected.value() + psns, Psn::kMask)};"),
     # RcAnswers.OneNakForOneGap
@@ -81,143 +101,143 @@ MUTANTS = [
      "r.answer = Syndrome::nak(NakCode::psn_sequence_error);",
      "r.answer = Syndrome::ack();"),
     # RcProperty: a lost ACK is never repeated
-    ("duplicate-not-acknowledged", RESPONDER,
+    ("duplicate-not-acknowledged", RESPONDER_DUPLICATES,
      "if (!r.answer) r.answer = Syndrome::ack();",
      ""),
-    # Abi: exit_at_once, ConversationSim
-    ("waiting-ack-forgotten", RESPONDER,
+    # Abi: exit_at_once, AckDelaySim
+    ("waiting-ack-forgotten", RESPONDER_TRANSMIT,
      "r.waiting_until = r.answer_by;",
      "r.answer.reset();"),
-    # ConversationSim.WithoutAnAnswerItWaitsNoLongerThanItsPatience
-    ("waiting-ack-without-a-timer", RESPONDER,
+    # AckDelaySim.WithoutAnAnswerItWaitsNoLongerThanItMay
+    ("waiting-ack-without-a-timer", RESPONDER_TRANSMIT,
      "r.waiting_until = r.answer_by;",
      ""),
-    # ConversationSim.TheAcknowledgementLeavesWithTheAnswer
+    # AckDelaySim.TheAcknowledgementLeavesWithTheAnswer
     ("waiting-ack-stays-behind", RESPONDER,
      "r.answer_by = now;",
      ""),
-    # ConversationSim.TwoThatAwaitAcknowledgementsDoNotWaitForEachOther
-    ("two-wait-for-each-other", RESPONDER,
+    # AckDelaySim.TwoThatAwaitAcknowledgementsDoNotWaitForEachOther
+    ("two-wait-for-each-other", RESPONDER_TRANSMIT,
      "services.now < r.answer_by && drained(qp)",
      "services.now < r.answer_by"),
-    # ConversationSim.AWaitingAcknowledgementIsNotOfAMessageWhoseCompletionIsLost
-    ("waiting-ack-of-a-lost-completion", RESPONDER,
+    # AckDelaySim.AWaitingAcknowledgementIsNotOfAMessageWhoseCompletionIsLost
+    ("waiting-ack-of-a-lost-completion", RESPONDER_EXECUTION,
      "r.expected = p.bth.psn;",
      ""),
-    # ConversationSim.AProgramThatIsWokenIsNotWaitedFor
-    ("ack-waits-for-a-sleeper", RESPONDER,
-     "conversation.woken();",
-     "return conversation.heard(services.now);"),
+    # AckDelaySim.AProgramThatIsWokenIsNotWaitedFor
+    ("ack-waits-for-a-sleeper", RESPONDER_EXECUTION,
+     "ack_delay.woken();",
+     "return ack_delay.heard(services.now);"),
     # RcProperty
-    ("ack-of-what-has-not-come", RESPONDER,
+    ("ack-of-what-has-not-come", RESPONDER_TRANSMIT,
      "ack ? r.expected.previous() : r.expected)",
      "r.expected)"),
     # Scenario.BadRkeyIsRefusedAndFlushesTheRestInOrder
-    ("nak-with-the-wrong-psn", RESPONDER,
+    ("nak-with-the-wrong-psn", RESPONDER_TRANSMIT,
      "ack ? r.expected.previous() : r.expected)",
      "r.expected.previous())"),
     # RcAnswers.CarryTheNumberOfMessagesDone
-    ("ack-with-the-wrong-msn", RESPONDER,
+    ("ack-with-the-wrong-msn", RESPONDER_TRANSMIT,
      "qp.responder.msn};",
      "qp.responder.msn + 1};"),
     # RcAnswers.CarryTheNumberOfMessagesDone
-    ("read-response-without-its-msn", RESPONDER,
+    ("read-response-without-its-msn", RESPONDER_EXECUTION,
      "response.msn = r.msn;",
      ""),
 
     # ---- responder: atomics and READ again
 
     # RcAnswers.DuplicateAtomicGetsTheSavedAnswer, RcProperty
-    ("duplicate-atomic-executed-again", RESPONDER,
+    ("duplicate-atomic-executed-again", RESPONDER_DUPLICATES,
      "response.original = saved->original;",
-     "response.original = *services.dma.fetch_add("
+     "response.original = *services.keys.find(p.atomic_eth.rkey)->backing->fetch_add("
      "services.keys.find(p.atomic_eth.rkey)->translate(p.atomic_eth.address),"
      " p.atomic_eth.swap_or_add);"),
     # RcAnswers.DuplicateAtomicGetsTheSavedAnswer
-    ("saved-atomic-not-replayed", RESPONDER,
+    ("saved-atomic-not-replayed", RESPONDER_DUPLICATES,
      "if (saved == nullptr) return;",
      "return;"),
     # RcAnswers.EveryAtomicThatMayBeOutstandingIsSaved
-    ("one-atomic-too-few-saved", RESPONDER,
+    ("one-atomic-too-few-saved", RESPONDER_EXECUTION,
      "if (r.atomics.size() > qp.attributes.max_dest_rd_atomic)",
      "if (r.atomics.size() >= qp.attributes.max_dest_rd_atomic)"),
     # RcAnswers.DuplicateReadThroughABadKeyIsIgnored
-    ("read-again-without-memory-check", RESPONDER,
+    ("read-again-without-memory-check", RESPONDER_DUPLICATES,
      "check_length(qp, p) || check_memory(services, qp, p)) {",
      "check_length(qp, p)) {"),
     # RcAnswers.DuplicateReadNeverReachesBeyondWhatWasAsked
-    ("read-again-beyond-what-was-asked", RESPONDER,
+    ("read-again-beyond-what-was-asked", RESPONDER_DUPLICATES,
      "distance(end, r.expected) > 0 ||",
      ""),
     # RcProperty
-    ("read-again-from-the-start", RESPONDER,
+    ("read-again-from-the-start", RESPONDER_TRANSMIT,
      "response.source.address + response.sent;",
      "response.source.address;"),
 
     # ---- responder: checks before a byte moves
 
     # RcAnswers.MiddleWithoutFirstIsRefused
-    ("message-order-not-checked", RESPONDER,
-     "return fits ? Refusal{} : kInvalid;",
-     "return {};"),
+    ("message-order-not-checked", RESPONDER_CHECKS,
+     "return fits ? Refusal{} : kInvalidRequest; } Refusal check_permitted",
+     "return {}; } Refusal check_permitted"),
     # RcAnswers.QueuePairThatPermitsNothingIsNotWritten
-    ("queue-pair-access-not-checked", RESPONDER,
+    ("queue-pair-access-not-checked", RESPONDER_CHECKS,
      "(qp.attributes.access & needed) == needed ?",
      "true ?"),
     # RcAnswers.OneReadMoreThanAgreedIsRefused
-    ("responder-depth-not-checked", RESPONDER,
-     "if (fresh >= qp.attributes.max_dest_rd_atomic) return kInvalid;",
-     ""),
+    ("responder-depth-not-checked", RESPONDER_CHECKS,
+     "return fresh < qp.attributes.max_dest_rd_atomic ? Refusal{} : kInvalidRequest;",
+     "static_cast<void>(fresh); return {};"),
     # RcAnswers.QueuePairThatGoesRepeatsItsLastAcknowledgement
-    ("goes-without-farewell", RNIC_SETUP,
-     "transmit_farewell(services_, qp, sink);",
+    ("goes-without-repeating-its-ack", RNIC_QUEUES,
+     "transmit_last_ack_again(services_, qp, sink);",
      ";"),
     # RcAnswers.QueuePairThatExecutedNothingGoesInSilence
-    ("farewell-for-nothing", RESPONDER,
+    ("ack-repeated-for-nothing", RESPONDER_TRANSMIT,
      "if (!executed || !r.responses.empty()) return;",
      "if (!r.responses.empty()) return;"),
     # RcAnswers.WriteLongerThanItSaidIsRefused
-    ("write-longer-than-reth-accepted", RESPONDER,
-     "if (info.last ? size != left : size >= left) return kInvalid;",
-     ""),
+    ("write-longer-than-reth-accepted", MESSAGE_RULES,
+     "return info.last ? size == left : size < left;",
+     "return true || left > 0;"),
     # RcAnswers.ShortMiddlePacketIsRefused
-    ("short-middle-packet-accepted", RESPONDER,
+    ("short-middle-packet-accepted", MESSAGE_RULES,
      "(!info.last && size != mtu)",
      "false"),
     # Scenario.EmptyWriteNeedsNoKey
-    ("empty-write-needs-a-key", RESPONDER,
+    ("empty-write-needs-a-key", RESPONDER_CHECKS,
      "if (reth.length == 0) return {};",
      ""),
     # RcAnswers.AtomicOnAWordThatOnlyThePeerCallsAlignedIsRefused
-    ("unaligned-atomic-accepted", RESPONDER,
-     "return region->translate(address) % 8 == 0 ? Refusal{} : kInvalid;",
+    ("unaligned-atomic-accepted", RESPONDER_CHECKS,
+     "return region->translate(address) % 8 == 0 ? Refusal{} : kInvalidRequest;",
      "return {};"),
     # RcAnswers.RegionThatGoesAwayInTheMiddleOfAMessageIsNotWritten: the process dies
-    ("write-checked-at-its-first-packet-only", RESPONDER,
+    ("write-checked-at-its-first-packet-only", RESPONDER_CHECKS,
      "return check_range(services, qp, p.info().first ? p.reth : qp.responder.target, access);",
      "return p.info().first ? check_range(services, qp, p.reth, access) : Refusal{};"),
     # Scenario.MemoryThatVanishedUnderAWriteIsARemoteAccessError
-    ("acknowledged-before-it-was-placed", RESPONDER,
+    ("acknowledged-before-it-was-placed", RESPONDER_EXECUTION,
      "} else if (!place_write(services, qp, p.payload)) {",
      "} else if (!place_write(services, qp, p.payload) && false) {"),
     # Trains.MemoryThatVanishedUnderASendFailsBothSides
-    ("late-fault-names-a-packet-that-never-came", RESPONDER,
+    ("late-fault-names-a-packet-that-never-came", RESPONDER_EXECUTION,
      "qp.responder.expected = qp.responder.expected.previous();",
      ""),
     # Trains.MemoryThatVanishedUnderAWriteIsARemoteAccessError
-    ("copies-that-waited-fail-silently", RNIC,
+    ("copies-that-waited-fail-silently", RNIC_RECEIVE,
      "copies.response() ? fail_unplaced_response(services_, qp) : refuse_unplaced(services_, qp);",
      ""),
     # Trains.MemoryThatVanishedUnderTheLastPacketOfASendFailsBothSides
-    ("the-last-packet-waits", RNIC,
+    ("the-last-packet-waits", RNIC_RECEIVE,
      "if (places && datagram.more && !info.last) {",
      "if (places && datagram.more) {"),
     # Trains, and the properties: memory that differs
-    ("copies-wait-for-another-message", RNIC,
-     "if (!continues) settle();",
+    ("copies-wait-for-another-message", RNIC_RECEIVE,
+     "if (!continues) finish_copies();",
      ""),
     # SmallQueueAnswers.SendWhoseCompletionIsLostIsNotAcknowledged
-    ("acknowledged-though-nobody-heard-of-it", RESPONDER,
+    ("acknowledged-though-nobody-heard-of-it", RESPONDER_EXECUTION,
      "if (qp.state.load(std::memory_order_relaxed) == QpState::error) { r.expected",
      "if (false) { r.expected"),
     # Congestion.MarkedPacketsAreToldToTheirSenderWhoSlowsDown
@@ -225,71 +245,71 @@ MUTANTS = [
      "if (now < r.next_notice) return;",
      ""),
     # Xrc.UnknownReceiveQueueIsRefused
-    ("xrc-unknown-srq-accepted", RESPONDER,
-     "it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) { return false; }",
-     "it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) { return true; }"),
+    ("xrc-unknown-srq-accepted", RESPONDER_CHECKS,
+     "it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) { return kInvalidRequest; }",
+     "it->second->xrc_cq == nullptr || it->second->xrcd != qp.xrcd) { return {}; }"),
     # Xrc.ReceiveQueueOfAnotherDomainIsRefused
-    ("xrc-srq-of-another-domain-accepted", RESPONDER,
+    ("xrc-srq-of-another-domain-accepted", RESPONDER_CHECKS,
      "|| it->second->xrcd != qp.xrcd",
      ""),
 
     # XrcAnswers.MessageCompletesInTheQueueThatItBeganWith
-    ("xrc-message-changes-its-queue", RESPONDER,
-     "if (inside_message && qp.responder.xrc_srq != nullptr) return true;",
+    ("xrc-message-changes-its-queue", RESPONDER_CHECKS,
+     "if (inside_message && qp.responder.xrc_srq != nullptr) return {};",
      ""),
 
     # ---- placement: keys, receives
 
     # RemoteKey.OfAnotherDomainIsRefused
-    ("remote-domain-not-checked", PLACEMENT,
+    ("remote-domain-not-checked", REMOTE_ACCESS,
      "region->pd == pd &&",
      ""),
     # Xrc.MemoryOfAnotherProtectionDomainIsRefused
-    ("xrc-domain-not-that-of-the-receive-queue", PLACEMENT,
+    ("xrc-domain-not-that-of-the-receive-queue", REMOTE_ACCESS,
      "return qp.type == QpType::xrc_receive ? qp.responder.xrc_srq->pd : qp.pd;",
      "return qp.pd;"),
     # Registration.ZeroBasedAndReregistered
-    ("remote-access-not-checked", PLACEMENT,
+    ("remote-access-not-checked", REMOTE_ACCESS,
      "(region->access & access) == access &&",
      ""),
     # Scenario.WriteBeyondTheRegionMovesNoByte
-    ("remote-bounds-not-checked", PLACEMENT,
+    ("remote-bounds-not-checked", REMOTE_ACCESS,
      "&& region->contains(address, bytes);",
      ";"),
     # RemoteKey.OfAWindowThatAnotherQueuePairBoundIsRefused
-    ("window-of-another-queue-pair-accepted", PLACEMENT,
+    ("window-of-another-queue-pair-accepted", REMOTE_ACCESS,
      "region->owner == qp.qpn",
      "true"),
     # WindowTest.SendWithInvalidateClosesIt
-    ("window-that-is-not-bound-accepted", PLACEMENT,
+    ("window-that-is-not-bound-accepted", REMOTE_ACCESS,
      "region->bound &&",
      ""),
     # Srq.LimitIsToldOnce
-    ("srq-limit-event-repeated", PLACEMENT,
+    ("srq-limit-event-repeated", RECEIVE_SIDE,
      "srq->limit = 0;",
      ""),
     # SharedReceivesProperty
-    ("srq-limit-told-too-late", PLACEMENT,
+    ("srq-limit-told-too-late", RECEIVE_SIDE,
      "queue.size() < srq->limit",
      "queue.size() + 1 < srq->limit"),
     # Scenario.ReceiveThatIsTooSmallFailsBothSides
-    ("send-longer-than-the-receive-accepted", PLACEMENT,
+    ("send-longer-than-the-receive-accepted", PAYLOAD_PLACEMENT,
      "size > receive.length - offset",
      "false"),
     # Scenario.ReceiveIntoReadOnlyMemoryFailsBothSides
-    ("receive-into-read-only-memory", PLACEMENT,
+    ("receive-into-read-only-memory", PAYLOAD_PLACEMENT,
      "offset, size, Access::kLocalWrite, services.segments)",
      "offset, size, 0, services.segments)"),
     # RcProperty
-    ("write-packets-on-top-of-each-other", PLACEMENT,
+    ("write-packets-on-top-of-each-other", PAYLOAD_PLACEMENT,
      "r.target.address + r.received",
      "r.target.address"),
     # RcProperty
-    ("immediate-dropped", PLACEMENT,
+    ("immediate-dropped", RECEIVE_SIDE,
      ".has_immediate = p.info().immediate,",
      ".has_immediate = false,"),
     # RcCompletions.SolicitedIsOfTheLastPacket
-    ("solicited-dropped-at-the-receiver", PLACEMENT,
+    ("solicited-dropped-at-the-receiver", RECEIVE_SIDE,
      ".solicited = p.bth.solicited,",
      ".solicited = false,"),
 
@@ -348,7 +368,7 @@ MUTANTS = [
      "0) : 0;"),
     # FewRnrRetries.AreCountedAndTimed
     ("rnr-wait-not-kept", REQUESTER,
-     "|| now < r.wait_until) return Sent::all;",
+     "|| is_waiting(r, now)) return Sent::all;",
      ") return Sent::all;"),
 
     # DrainProperty
@@ -372,7 +392,7 @@ MUTANTS = [
 
     # FewRnrRetries.AreCountedAndTimed
     ("rnr-timer-ignored", COMPLETER,
-     "qp.requester.wait_until = now + rnr_delay(timer);",
+     "wait_until(qp.requester, now + rnr_delay(timer));",
      ""),
     # FewRnrRetries.AreCountedAndTimed
     ("rnr-retries-not-counted", COMPLETER,
@@ -492,11 +512,11 @@ MUTANTS = [
      "if (qp.sq.head() != qp.sq.tail()) complete_send(services, qp, status);",
      "flush_sends(services, qp);"),
     # RcCompletions.HalfFilledReceiveIsFlushedFirst
-    ("half-filled-receive-not-flushed", QUEUE_PAIR,
-     "fail_receive(services, qp, CompletionStatus::flushed);  // the one",
-     "// the one"),
+    ("half-filled-receive-not-flushed", RECEIVE_SIDE,
+     "fail_receive(services, qp, CompletionStatus::flushed); while",
+     "while"),
     # LocalKey.OfAnotherDomainIsRefused
-    ("local-domain-not-checked", QUEUE_PAIR,
+    ("local-domain-not-checked", SCATTER_GATHER,
      "region->pd == pd &&",
      ""),
     # SendQueue.SignalAllSignalsEveryRequest
@@ -536,35 +556,35 @@ MUTANTS = [
     # ---- rnic
 
     # Scenario.FramesFromAnotherAddressAreDropped
-    ("source-address-not-checked", RNIC,
+    ("source-address-not-checked", RNIC_RECEIVE,
      "datagram.source != qp.attributes.flow.destination ||",
      ""),
     # RcAnswers.FrameOfAnotherPartitionIsDropped
-    ("partition-not-checked", RNIC,
+    ("partition-not-checked", RNIC_RECEIVE,
      "if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {",
      "if (false) {"),
     # RcAnswers.FrameOfAnotherServiceIsDropped
-    ("service-not-checked", RNIC,
-     "if (!beside && info.service != qp.service()) {",
+    ("service-not-checked", RNIC_RECEIVE,
+     "if (!of_any && info.service != qp.service()) {",
      "if (false) {"),
     # RcProperty, most others: the second post is never seen
     ("doorbell-lost", RNIC,
      "qp->doorbell.rung.exchange(false, std::memory_order_acq_rel);",
      ""),
     # RcRequests.CongestionNoticeMakesTheWindowSmaller
-    ("congestion-notification-ignored", RNIC,
+    ("congestion-notification-ignored", RNIC_RECEIVE,
      "slow_down(qp);",
      ""),
     # XrcAnswers.ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong
-    ("xrc-receive-outlives-its-queue", RNIC_SETUP,
-     "if (std::exchange(qp.responder.receive.taken, false)) {",
-     "if (false) {"),
+    ("xrc-receive-outlives-its-queue", RNIC_QUEUES,
+     "if (forget_srq(qp.responder, srq)) enter_error(services_, qp, EventKind::qp_fatal);",
+     "static_cast<void>(forget_srq(qp.responder, srq));"),
     # Scenario.ErrorStateFlushesReceivesThatArePostedLater
     ("receive-posted-in-error-not-flushed", RNIC,
      "if (result == PostResult::posted && qp.state.load() == QpState::error) doorbells_.ring(qp);",
      ""),
     # WindowTest.GrantsWhatItIsBoundToAndNoMore
-    ("region-under-a-window-goes-away", RNIC_SETUP,
+    ("region-under-a-window-goes-away", RNIC_MEMORY,
      "if (region->windows != 0) {",
      "if (false) {"),
 
@@ -573,18 +593,18 @@ MUTANTS = [
      "finish_draining(qp);  // UC and UD",
      "// UC and UD"),
     # MisfortunesProperty.ReconnectedQueuePairsStartAfresh
-    ("reset-keeps-half-of-the-responder", RNIC_SETUP,
+    ("reset-keeps-half-of-the-responder", RNIC_MODIFY,
      "qp.responder = std::move(responder);",
      "qp.responder.expected = responder.expected;"),
     # NoMemory: the domain stays in use
-    ("counted-before-it-is-there", RNIC_SETUP,
+    ("counted-before-it-is-there", RNIC_QUEUES,
      "QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"
      " ++users_of_domain(qp);",
      "++(init.type == QpType::xrc_receive ? xrc_domains_.at(static_cast<std::uint32_t>(init.xrcd))"
      " : domains_.at(static_cast<std::uint32_t>(init.pd)));"
      " QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"),
     # Multicast.GroupGoesWithItsLastQueuePair
-    ("multicast-group-stays-without-members", RNIC_SETUP,
+    ("multicast-group-stays-without-members", RNIC_QUEUES,
      "std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });",
      ""),
     # SharedReceivesProperty, MisfortunesProperty
@@ -698,7 +718,7 @@ MUTANTS = [
 
     # ---- connection manager
 
-    # CmProperty, Repetition.ARepeatedReplyGetsMraThenRtu
+    # CmProperty, Mra.ARetriedRepGetsMraThenRtu
     ("cm-lost-rtu-is-not-repeated", CM_ACTIVE,
      "core.resend({c.route, c.rtu});",
      ""),
@@ -706,37 +726,37 @@ MUTANTS = [
     ("cm-depths-not-swapped", CM_ACTIVE,
      "c.peer.responder_resources = m.initiator_depth;",
      "c.peer.responder_resources = m.responder_resources;"),
-    # Repetition.AStaleReplyIsRejected
+    # StaleConnection.AStaleRepIsRejected
     ("cm-stale-reply-accepted", CM_ACTIVE,
      "if (Connection* const old = core.table.find_remote_qpn(r.route.remote, qpn, m.ca_guid)) {",
      "if (Connection* const old = static_cast<Connection*>(nullptr)) {"),
-    # Repetition.AReplyToNobodyIsRejected
+    # Rej.ARepToNobodyIsRejected
     ("cm-reply-to-nobody-is-dropped", CM_ACTIVE,
-     "return core.reject_message(r, {.local_id = m.remote_id,",
-     "return; core.reject_message(r, {.local_id = m.remote_id,"),
-    # fuzz.cm, Repetition.AReplyToThePassiveEndIsDropped
+     "return reject_message(core, r, {.local_id = m.remote_id,",
+     "return; reject_message(core, r, {.local_id = m.remote_id,"),
+    # fuzz.cm, ConnectionManagerTest.ARepToThePassiveEndIsDropped
     ("cm-passive-end-answers-a-reply", CM_ACTIVE,
      "if (!c.active || m.local_id != c.remote_id) {",
      "if (m.local_id != c.remote_id) {"),
     # CmProperty: one request was told twice
-    ("cm-rejected-request-is-told-again", CM_TEARDOWN,
+    ("cm-rejected-request-is-told-again", CM_REJ,
      "if (answers_req) core.remember(c, rej);",
      ""),
     # CmProperty: one request was told twice, after the owner destroyed it
-    ("cm-destroyed-request-is-told-again", CM_TEARDOWN,
-     "core.remember(c, core.reject(c, CmAnswered::req, RejectReason::consumer));",
-     "core.reject(c, CmAnswered::req, RejectReason::consumer);"),
-    # Repetition.AfterAnMraARejectIsRememberedLonger
-    ("cm-patience-is-not-reckoned-with", CM_PASSIVE,
-     "c.request_over = r.now + request_span(interval, c.max_retries);\n}\n\nvoid repeated_request",
-     "}\n\nvoid repeated_request"),
-    # Repetition.ARepeatedRequestGetsTheReplyAgain
+    ("cm-destroyed-request-is-told-again", CM_DESTROY,
+     "core.remember(c, send_rej(core, c, CmAnswered::req, RejectReason::consumer));",
+     "send_rej(core, c, CmAnswered::req, RejectReason::consumer);"),
+    # Mra.AfterItARejIsKeptLonger
+    ("cm-mra-does-not-extend-the-answer", CM_MRA,
+     "c.request_over = now + request_span(interval, c.max_retries);",
+     "static_cast<void>(now + interval);"),
+    # Retry.ARetriedReqGetsTheRepAgain
     ("cm-repeated-request-gets-no-reply", CM_PASSIVE,
      "return core.resend({c.route, c.pending.mad});",
      "return;"),
-    # Repetition.ANewRequestOfALiveQueuePairIsStale
+    # StaleConnection.ANewReqOfALiveQueuePairEndsTheOldConnection
     ("cm-stale-connection-stays", CM_PASSIVE,
-     "drop_stale(core, old, r.now);",
+     "disconnect_stale(core, old, r.now);",
      ""),
     # Connect.ImpossibleRequestsAreRejectedWithTheReason
     ("cm-any-gid-accepted", CM_PASSIVE,
@@ -750,51 +770,52 @@ MUTANTS = [
     ("cm-backlog-place-kept", CM_CORE,
      "leave_backlog(c);\n  ids.give_back",
      "ids.give_back"),
-    # Disconnect.ALostAnswerIsGivenAgain
-    ("cm-dreq-of-a-forgotten-connection", CM_TEARDOWN,
-     "return issue_drep(core, r, m);",
+    # Timewait.ARetriedDreqGetsTheDrepAgain
+    ("cm-dreq-of-a-forgotten-connection", CM_DISCONNECT,
+     "return send_drep_for_unknown(core, r, m);",
      "return;"),
-    # Repetition.StrangersChangeNothing
-    ("cm-dreq-of-a-stranger", CM_TEARDOWN,
-     "return issue_drep(core, r, m);\n  }\n  if (c->route.remote != r.route.remote) {",
-     "return issue_drep(core, r, m);\n  }\n  if (false) {"),
-    # Disconnect.AWrongQueuePairIsNotMeant
-    ("cm-dreq-of-another-queue-pair", CM_TEARDOWN,
+    # ConnectionManagerTest.StrangersChangeNothing
+    ("cm-dreq-of-a-stranger", CM_DISCONNECT,
+     "return send_drep_for_unknown(core, r, m);\n  }\n  if (c->route.remote != r.route.remote) {",
+     "return send_drep_for_unknown(core, r, m);\n  }\n  if (false) {"),
+    # Disconnect.ADreqForAnotherQueuePairIsDropped
+    ("cm-dreq-of-another-queue-pair", CM_DISCONNECT,
      "if (m.remote_qpn != c->local.qpn) {",
      "if (false) {"),
-    # Disconnect.ACrossingRequestIsAnswered
-    ("cm-crossing-dreq-unanswered", CM_TEARDOWN,
+    # Disconnect.ACrossingDreqIsAnswered
+    ("cm-crossing-dreq-unanswered", CM_DISCONNECT,
      "send_drep(core, c);\n  core.tell(c, {.kind = EventKind::disconnected,",
      "core.tell(c, {.kind = EventKind::disconnected,"),
-    # Repetition.MraMakesItWaitLonger
-    ("cm-each-mra-prolongs", CM_TEARDOWN,
+    # Mra.PostponesTheRetriesOnce
+    ("cm-each-mra-prolongs", CM_MRA,
      "if (!awaited || c->pending.peer_is_busy) {",
      "if (!awaited) {"),
     # CmProperty: two endings
-    ("cm-repeated-drep-ends-again", CM_TEARDOWN,
+    ("cm-repeated-drep-ends-again", CM_DISCONNECT,
      "if (c->state != State::dreq_sent) {",
      "if (false) {"),
-    # Disconnect.DestroyTellsThePeerUntilItKnows
-    ("cm-destroy-forgets-the-peer", CM_TEARDOWN,
+    # Destroy.SendsDreqUntilThePeerAnswers
+    ("cm-destroy-forgets-the-peer", CM_DESTROY,
      "return send_dreq(core, c, {}, now);\n    case State::dreq_rcvd:",
      "return core.remove(c);\n    case State::dreq_rcvd:"),
-    # Repetition.TakenBackRequestsEnd
-    ("cm-taken-back-request-stays", CM_TEARDOWN,
-     "if (!m.remote_id.known()) return find_taken_back(core, r, m);",
+    # Rej.ATimeoutRejEndsTheRequest
+    ("cm-taken-back-request-stays", CM_REJ,
+     "if (!m.remote_id.known()) return find_timed_out(core, r, m);",
      ""),
     # CmProperty: the QPN of a connection in timewait is free
-    ("cm-timewait-tells-twice", CM_TEARDOWN,
+    ("cm-timewait-tells-twice", CM_TIMEWAIT,
      "core.tell(c, {.kind = EventKind::timewait_exit});",
      "core.tell(c, {.kind = EventKind::timewait_exit}); core.tell(c, {.kind = EventKind::timewait_exit});"),
-    # SidrTest.RepetitionsAreOneRequest
+    # SidrTest.RetriesAreOneRequest
     ("cm-sidr-answer-forgotten", CM_SIDR,
      "core_.answers.remember({s.route.remote, s.request_id, s.transaction}, mad, s.request_over);",
      ""),
-    # SidrTest.RepetitionsAreOneRequest
+    # SidrTest.RetriesAreOneRequest
     ("cm-sidr-told-twice", CM_SIDR,
      "if (passive_.contains(key_of(r, m))) {",
      "if (false) {"),
-    # Repetition.AnotherProcessesMessagesAreLeftAlone, Orphans.OfTheLivingNobodyElseSpeaks
+    # ConnectionManagerTest.MessagesToOtherProcessesAreDropped,
+    # Orphans.NobodyElseAnswersForALivingProcess
     ("cm-speaks-for-other-processes", CM_MANAGER,
      "if (!mad.orphaned && !is_for_us(good.message)) {",
      "if (false) {"),
@@ -802,7 +823,7 @@ MUTANTS = [
     # ---- headers: these recompile everything
 
     # MemoryRegion.BoundsDoNotWrap, Scenario.AddressThatWrapsIsRefused
-    ("key-bounds-wrap", MEMORY,
+    ("key-bounds-wrap", MEMORY_REGION_HEADER,
      "at - iova <= length && size <= length - (at - iova);",
      "at + size <= iova + length;"),
     # RcCredits.EachAcknowledgementCountsFromWhatItAcknowledges
@@ -830,7 +851,7 @@ MUTANTS = [
      "Psn next() const { return Psn{v_ + 1}; }",
      "Psn next() const { return Psn{v_ + 1 == kMask ? 0 : v_ + 1}; }"),
     # Observed.TheRnicCountsQueuePairsThatAreGone
-    ("gone-queue-pairs-not-counted", RNIC_SETUP,
+    ("gone-queue-pairs-not-counted", RNIC_QUEUES,
      "services_.counters += qp.counters;",
      ""),
     # Observed.WhatIsSentAgainIsSaidAndCounted
@@ -847,66 +868,121 @@ MUTANTS = [
 
     # RcCredits.SequenceNakBehindAnRnrNakUsesUpNoRetry
     ("sequence-nak-behind-an-rnr-nak-counts", COMPLETER,
-     "if (now < qp.requester.wait_until) return;",
+     "if (is_waiting(qp.requester, now)) return;",
      ""),
     # RcCredits.LateSequenceNakBehindAnRnrNakUsesUpNoRetryEither
     ("late-sequence-nak-behind-an-rnr-nak-counts", COMPLETER,
      "c.retries_left = qp.attributes.retry_count; if (services",
      "if (services"),
-    # UnheardTest.OneWordChangesNothingButTheNextRepetition
-    ("cm-one-word-of-icmp-is-enough", CM_UNHEARD,
-     "if (times_ >= kLeast && now - since_ >= kPatience) return std::nullopt;",
+    # Undelivered.OneReportOnlyAddsARetry
+    ("cm-one-word-of-icmp-is-enough", CM_UNDELIVERED_BACKOFF,
+     "if (reports_ >= kMinReports && now - first_report_ >= kGiveUpAfter) return std::nullopt;",
      "return std::nullopt;"),
-    # UnheardTest.WordsThatDoNotQuoteTheRequestAreDropped
-    ("cm-forged-icmp-is-believed", CM_UNHEARD,
+    # Undelivered.ReportsThatDoNotQuoteTheReqAreDropped
+    ("cm-forged-icmp-is-believed", CM_ROUTE,
      "std::equal(sent.bytes.begin(), sent.bytes.end(), back.bytes.begin(), back.bytes.end());",
      "true;"),
-    # UnheardTest.AnEstablishedConnectionIsLeftAlone, UnheardTest.AnswersOfThePeerCountForMore
-    ("cm-icmp-ends-what-was-answered", CM_ACTIVE,
+    # Undelivered.AnEstablishedConnectionIsLeftAlone, Undelivered.ReportsAfterTheAnswerAreDropped
+    ("cm-icmp-ends-what-was-answered", CM_UNDELIVERED,
      "const bool waits = c.state == State::req_sent && !c.pending.peer_is_busy;",
      "const bool waits = true;"),
-    # Disconnect.WhoEndsAnswersGoodbyesOnceMore
-    ("cm-answers-its-own-goodbyes", CM_TEARDOWN,
-     "std::erase_if(gone, [](const Connection* c) { return !c->dreq_transaction; });",
+    # Disconnect.DrepsAreResentBeforeTheEnd
+    ("cm-answers-its-own-dreqs", CM_DISCONNECT,
+     "std::erase_if(answered, [](const Connection* c) { return !c->dreq_transaction; });",
      ""),
-    # UnservedTest.APeerThatHasWaitedItselfIsNotAskedAgain
-    ("cm-asks-again-for-ever", CM_UNSERVED,
-     "if (now + kPause > patience_over_) return std::nullopt;",
+    # ListenerRetryTest.ALateRefusalIsFinal
+    ("cm-asks-again-for-ever", CM_LISTENER_RETRY,
+     "if (now + kInterval > give_up_at_) return std::nullopt;",
      ""),
-    # UnservedTest.AListenerThatIsOpenedMeanwhileGetsIt
-    ("cm-refused-at-once", CM_UNSERVED,
-     "if (now + kPause > patience_over_) return std::nullopt;",
+    # ListenerRetryTest.AListenerThatIsOpenedMeanwhileGetsTheReq
+    ("cm-refused-at-once", CM_LISTENER_RETRY,
+     "if (now + kInterval > give_up_at_) return std::nullopt;",
      "return std::nullopt;"),
-    # UnservedTest.OtherReasonsAreFinal
-    ("cm-asks-again-whatever-the-reason", CM_TEARDOWN,
+    # ListenerRetryTest.OtherReasonsAreFinal
+    ("cm-asks-again-whatever-the-reason", CM_REJ,
      "if (m.reason != RejectReason::invalid_service_id) return false;",
      ""),
-    # Repetition.ARequestIsRepeatedTwiceEarlyAndFifteenTimesThenUnreachable
-    ("cm-one-repetition-too-few", CM_REPETITIONS,
+    # Retry.AReqIsRetriedTwiceEarlyAndFifteenTimesThenUnreachable
+    ("cm-one-retry-too-few", CM_RETRY_SCHEDULE,
      "if (retries_left_ == 0) return false;",
      "if (retries_left_ <= 1) return false;"),
-    # UnheardTest.OneWordChangesNothingButTheNextRepetition, EarlyRepetition
-    ("cm-early-repetitions-count", CM_REPETITIONS,
+    # Undelivered.OneReportOnlyAddsARetry, EarlyRetry
+    ("cm-early-retries-count", CM_RETRY_SCHEDULE,
      "if (counted_ > now) return true;",
      ""),
-    # EarlyRepetition.ALostRequestCostsAFifthOfASecond and the like
-    ("cm-nothing-is-repeated-early", CM_REPETITIONS,
+    # EarlyRetry.ALostReqCostsAFifthOfASecond and the like
+    ("cm-nothing-is-retried-early", CM_RETRY_SCHEDULE,
      "return after <= early_within(interval_) ? sent_ + after : kNever;",
      "return after < Duration{} ? sent_ : kNever;"),
-    # RepetitionsTest.APeerThatNeedsTimeIsLeftAlone
-    ("cm-busy-peer-is-pressed", CM_REPETITIONS,
+    # RetryScheduleTest.PostponeDropsTheRetriesBefore
+    ("cm-busy-peer-is-pressed", CM_RETRY_SCHEDULE,
      "early_done_ = kEarly.size();",
      ""),
-    # EarlyRepetition.SlowOwnersAreNotMindedAtFirst
+    # EarlyRetry.SlowOwnersSendNoMraAtFirst
     ("cm-early-request-gets-mra", CM_PASSIVE,
-     "if (r.now >= c.early_until) ask_for_patience(core, r, c);",
-     "ask_for_patience(core, r, c);"),
-    # EarlyRepetition.SlowOwnersAreNotMindedAtFirst
+     "if (r.now >= c.early_until) send_mra_to_req(core, c, r.now);",
+     "send_mra_to_req(core, c, r.now);"),
+    # EarlyRetry.SlowOwnersSendNoMraAtFirst
     ("cm-early-reply-gets-mra", CM_ACTIVE,
      "} else if (c.state == State::rep_rcvd && r.now >= c.early_until) {",
      "} else if (c.state == State::rep_rcvd) {"),
-    # Orphans.ADisconnectIsAgreedTo
+    # Orphans.ADreqGetsADrep
     ("cm-nobody-speaks-for-the-dead", CM_MANAGER,
      "if (!mad.orphaned && !is_for_us(good.message)) {",
      "if (!is_for_us(good.message)) {"),
+
+    # ---- the NIC thread: when it works, spins, sleeps and steps aside
+
+    # ProgressPolicy.DataOfItsOwnEndsTheCount, ProgressSim.AProgramThatFoundSomething…
+    ("progress-useful-rounds-count-as-outrun", PROGRESS,
+     "outrun_ = round.useful && !poller_waited_ ? 0 : outrun_ + 1;",
+     "outrun_ = outrun_ + 1;"),
+    # ProgressPolicy.WhatItTookFromAPollerCountsAsOutrun
+    ("progress-takes-a-pollers-packets-for-ever", PROGRESS,
+     "round.useful && !poller_waited_ ? 0",
+     "round.useful ? 0"),
+    # ProgressPolicy.WhateverElseWakesItDoesNotCount
+    ("progress-timers-count-as-outrun", PROGRESS,
+     "if (woken_by_data_) outrun_ =",
+     "outrun_ ="),
+    # ProgressPolicy.WaitsForAPollerAQuarterOfTheNap
+    ("progress-poller-without-a-core-is-given-up", PROGRESS,
+     "if (silence > grace)",
+     "if (silence > kPolling)"),
+    # ProgressSim.NapsGrowFromFiftyMicrosecondsToEightHundred
+    ("progress-naps-grow-without-end", PROGRESS,
+     "nap_ = std::min(2 * nap_, kAsideMax);",
+     "nap_ = 2 * nap_;"),
+    # ProgressPolicy.BackOnDutyItWorksAtOnce
+    ("progress-leaves-what-the-poller-left", PROGRESS,
+     "round_.deadline = facts.now;",
+     ""),
+    # ProgressPolicy.ComesBackWhenRecalledThoughAProgramPolls
+    ("progress-recall-is-not-heard", PROGRESS,
+     "if (facts.recalled) return {.kind = Step::Kind::come_back};",
+     ""),
+    # ProgressSim.ControlIsServedWhileAside
+    ("progress-control-waits-while-aside", PROGRESS,
+     "if (wakeup.control) return {.kind = Step::Kind::work, .control = true};",
+     ""),
+    # ProgressPolicy.SpinsNotPastTheDeadline
+    ("progress-spins-past-the-deadline", PROGRESS,
+     "linger_until_ = std::min(round_.deadline, now + kLinger);",
+     "linger_until_ = now + kLinger;"),
+    # ProgressPolicy.StopsSpinningForAProgramThatPolls
+    ("progress-spins-beside-a-poller", PROGRESS,
+     "facts.now < linger_until_ && !polls_now(facts);",
+     "facts.now < linger_until_;"),
+    # ProgressPolicy.SpinsOnlyForDataThatComesSoonAndThatNobodyElseWaitsFor
+    ("progress-spins-for-timers", PROGRESS,
+     "data_came_soon_ = wakeup.data &&",
+     "data_came_soon_ ="),
+    # ProgressPolicy.NapsTwiceAsLongWhileAProgramPolls
+    ("progress-first-nap-is-a-long-one", PROGRESS_HEADER,
+     "kAsideMin = std::chrono::microseconds{50};",
+     "kAsideMin = std::chrono::microseconds{100};"),
+    # SpareCore.EveryThreadThatRunsNeedsACore
+    ("progress-a-core-for-one-too-many", SPARE_CORE,
+     "*running + others <= cores;",
+     "*running + others <= cores + 1;"),
 ]

@@ -26,8 +26,6 @@ from mutants import MUTANTS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOT_COPIED = {"build", ".git"}
-TARGETS = ["verbena_sim_test", "verbena_unit_engine_test", "verbena_unit_packet_test",
-           "verbena_unit_cm_test"]
 # Quick ones first. What two threads do to each other takes a different time on each machine, and
 # no bug here is about threads.
 PROPERTIES = "*Property*"
@@ -40,6 +38,10 @@ RUNS = [
     ("verbena_sim_test", PROPERTIES),
     ("verbena_sim_test", INCAST),
 ]
+# Bugs below these folders have tests of their own, and no other notices them.
+RUNS_BELOW = {
+    "src/host/progress/": [("verbena_unit_host_test", "Progress*:SpareCore*")],
+}
 INCAST_SEEDS = 2  # one takes as long as hundreds of the properties'
 MEMORY_LIMIT = 4 << 30  # a bug may post events for ever
 CPU_LIMIT = 10  # seconds at least, 20 times what the tests take without a bug
@@ -62,6 +64,14 @@ def plant(source, old, new):
     if found != 1:
         raise Failure(f"does not apply: {found} places match, there must be 1")
     return pattern.sub(lambda _: new, source)
+
+
+def runs_for(file):
+    """The tests that may notice a bug in this file, the quick ones first."""
+    for folder, runs in RUNS_BELOW.items():
+        if file.startswith(folder):
+            return runs
+    return RUNS
 
 
 def check_applies(mutants):
@@ -115,10 +125,11 @@ class Workshop:
              "-DCMAKE_CXX_FLAGS=-O1 -w -D_GLIBCXX_ASSERTIONS"],
             check=True, stdout=subprocess.DEVNULL)
 
-    def build(self):
+    def build(self, runs):
         """None, or what stopped the compiler."""
+        targets = sorted({target for target, _ in runs})
         done = subprocess.run(
-            ["cmake", "--build", self.build_folder, "-j", str(self.jobs), "--target", *TARGETS],
+            ["cmake", "--build", self.build_folder, "-j", str(self.jobs), "--target", *targets],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         return None if done.returncode == 0 else done.stdout
 
@@ -144,9 +155,9 @@ class Workshop:
         failed = re.search(r"^\[  FAILED  \] ([\w./]+)", done.stdout, re.MULTILINE)
         return failed[1] if failed else f"{target}: {done.stdout.strip().splitlines()[-1:]}"
 
-    def measure(self):
+    def measure(self, runs):
         """The tests must pass without a bug; what they take then gives the limits."""
-        for target, tests in RUNS:
+        for target, tests in runs:
             before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
             failed = self.run(target, tests)
             if failed:
@@ -161,12 +172,13 @@ class Workshop:
         wrong = plant(right, old, new)
         try:
             path.write_text(wrong)
-            errors = self.build()
+            runs = runs_for(file)
+            errors = self.build(runs)
             if errors is not None:
                 if "static assertion failed" in errors:
                     return "a static_assert"
                 raise Failure("does not compile:\n" + errors)
-            for target, tests in RUNS:
+            for target, tests in runs:
                 failed = self.run(target, tests)
                 if failed:
                     return failed
@@ -234,10 +246,11 @@ def main():
         print(f"building the tests for {len(mutants)} planted bugs in {folder}", flush=True)
         workshop.copy_tree()
         workshop.configure()
-        errors = workshop.build()
+        runs = list(dict.fromkeys(run for m in mutants for run in runs_for(m[1])))
+        errors = workshop.build(runs)
         if errors is not None:
             sys.exit("the source without a planted bug does not compile:\n" + errors)
-        workshop.measure()
+        workshop.measure(runs)
         caught, survived, failed = try_all(workshop, mutants)
     except Failure as e:
         sys.exit(str(e))

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "engine/queue_pair_timers.h"
 #include "tests/sim/program.h"
 
 namespace verbena::sim {

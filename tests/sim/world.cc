@@ -205,7 +205,7 @@ void World::drain(Node& node) {
                         now_);
     node.attentive_ = now_ + spread(node.buffer.service);
   }
-  node.rnic().settle();
+  node.rnic().finish_copies();
 }
 
 bool World::run_until(const std::function<bool()>& done, Duration limit) {

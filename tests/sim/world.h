@@ -51,7 +51,7 @@ struct ReceiveBuffer {
 class World;
 
 /// A host: an RNIC, its memory, its address.
-class Node final : engine::Dma, engine::Entropy, packet::FrameSink {
+class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
  public:
   Node(World& world, std::uint32_t slot, IpAddress address);
 

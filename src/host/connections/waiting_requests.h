@@ -1,8 +1,8 @@
 #pragma once
 
-// Connection requests for which nobody listens, yet. A server that closes its listener to open the
-// next one (perftest does) is not gone: its client, who may be faster, must not be refused. The
-// kernel's own connects are too slow for anybody to notice; ours are not.
+// Connection requests for which nobody listens yet. A server may close its listener to open the
+// next one (perftest does), and its client may be faster: it must not be refused. The kernel's
+// connects are too slow for that to show; ours are not.
 
 #include <algorithm>
 #include <chrono>
@@ -19,9 +19,9 @@ class WaitingRequests {
  public:
   /// How long a request waits for a listener before it is refused.
   static constexpr Duration kPatience = std::chrono::milliseconds{50};
-  /// … if somebody has the port already, and will listen (qperf tells its client before it does).
+  /// … if a process has bound the port and is about to listen (qperf tells its client before that).
   static constexpr Duration kPatienceIfBound = std::chrono::milliseconds{500};
-  /// How often it is looked whether there is one now; another process doesn't tell.
+  /// How often to look for a listener: another process doesn't tell.
   static constexpr Duration kInterval = std::chrono::milliseconds{5};
   static constexpr std::size_t kMost = 256;
 
@@ -35,15 +35,15 @@ class WaitingRequests {
 
   [[nodiscard]] Instant next_look() const { return next_look_; }
 
-  /// Gives each request to `settle(datagram, last)`; it stays if that returns false, but for the
-  /// last time.
-  template <typename Settle>
-  void look(Instant now, Settle settle) {
+  /// Calls offer(datagram, last) for each request. It stays if that returns false, unless this was
+  /// the last time.
+  template <typename Offer>
+  void look(Instant now, Offer offer) {
     std::deque<Request> still;
     for (Request& r : waiting_) {
       r.datagram.bytes = r.bytes;
       const bool last = now >= r.until;
-      if (!settle(r.datagram, last) && !last) still.push_back(std::move(r));
+      if (!offer(r.datagram, last) && !last) still.push_back(std::move(r));
     }
     waiting_.swap(still);
     next_look_ = waiting_.empty() ? kNever : now + kInterval;

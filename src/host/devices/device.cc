@@ -1,7 +1,5 @@
 #include "host/devices/device.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <array>
 #include <fstream>
@@ -13,6 +11,7 @@
 #include "host/devices/netlink.h"
 #include "host/devices/roce_interfaces.h"
 #include "host/log.h"
+#include "host/shutdown/fork_handlers.h"
 
 namespace verbena::host {
 
@@ -76,10 +75,11 @@ class ProcessGids {
   }
 
  private:
-  // Nobody who has this lock waits for another, so it may be taken before a fork in any order.
   ProcessGids() {
-    pthread_atfork([] { instance().lock_.lock(); }, [] { instance().lock_.unlock(); },
-                   [] { instance().lock_.unlock(); });
+    static constexpr ForkHandler handler{.prepare = [] { instance().lock_.lock(); },
+                                         .parent = [] { instance().lock_.unlock(); },
+                                         .child = [] { instance().lock_.unlock(); }};
+    at_fork(ForkRank::gid_tables, handler);
   }
   std::mutex lock_;
   GidTables tables_;
@@ -107,7 +107,7 @@ std::uint16_t Device::active_mtu() const {
   return mtu;
 }
 
-std::vector<Device> devices_of(const Links& links) {
+std::vector<Device> devices_of(const LinkTable& links) {
   const auto taken = roce_interfaces();
   std::vector<Device> out;
   for (const auto& [index, link] : links.all()) {

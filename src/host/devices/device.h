@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/ip_address.h"
-#include "host/devices/links.h"
+#include "host/devices/link_table.h"
 
 namespace verbena::host {
 
@@ -32,7 +32,7 @@ struct Device {
 
 /// The devices of these interfaces, by interface index, listed or not. Not of those whose RoCE is
 /// spoken by hardware or by the kernel's rxe.
-[[nodiscard]] std::vector<Device> devices_of(const Links& links);
+[[nodiscard]] std::vector<Device> devices_of(const LinkTable& links);
 
 /// What a program is told of a port. Numbered as ibv_event_type.
 enum class PortEvent : std::uint8_t { device_fatal = 8, active = 9, error = 10, gid_change = 18 };

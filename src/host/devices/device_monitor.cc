@@ -16,7 +16,7 @@ Result<std::unique_ptr<DeviceMonitor>> DeviceMonitor::create() {
   return std::unique_ptr<DeviceMonitor>{new DeviceMonitor{std::move(*news), std::move(*links)}};
 }
 
-DeviceMonitor::DeviceMonitor(LinkNews news, Links links)
+DeviceMonitor::DeviceMonitor(LinkNews news, LinkTable links)
     : news_{std::move(news)}, links_{std::move(links)}, devices_{devices_of(links_)} {}
 
 void DeviceMonitor::serve() {

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "host/devices/device.h"
-#include "host/devices/links.h"
+#include "host/devices/link_table.h"
 #include "host/devices/netlink.h"
 #include "host/events/event_channel.h"
 
@@ -49,7 +49,7 @@ class DeviceMonitor {
     EventChannel* channel;
   };
 
-  DeviceMonitor(LinkNews news, Links links);
+  DeviceMonitor(LinkNews news, LinkTable links);
   // All of these with the lock.
   void catch_up();
   void take_news();
@@ -57,7 +57,7 @@ class DeviceMonitor {
 
   std::mutex mutex_;
   LinkNews news_;
-  Links links_;
+  LinkTable links_;
   bool stale_ = false;  // something was missed: ask for everything
   std::vector<Device> devices_;
   std::vector<Watcher> watchers_;

@@ -76,7 +76,7 @@ void follow(Progress& progress, std::span<const std::uint8_t> bytes) {
 }
 
 /// All links, or all addresses, into the table. False: a change ran into it.
-Result<bool> dump(int fd, std::uint16_t type, Links& into) {
+Result<bool> dump(int fd, std::uint16_t type, LinkTable& into) {
   struct Request {
     nlmsghdr header;
     rtgenmsg family;
@@ -104,11 +104,11 @@ Result<bool> dump(int fd, std::uint16_t type, Links& into) {
 
 }  // namespace
 
-Result<Links> ask_for_links() {
+Result<LinkTable> ask_for_links() {
   auto fd = open_socket(0);
   if (!fd) return fd.error();
   for (int i = 0; i < kMostLooks; ++i) {
-    Links links;
+    LinkTable links;
     const auto first = dump(fd->get(), RTM_GETLINK, links);
     if (!first) return first.error();
     const auto second = dump(fd->get(), RTM_GETADDR, links);
@@ -134,7 +134,7 @@ Result<LinkNews> LinkNews::subscribe() {
   return LinkNews{std::move(*fd), std::make_unique<Buffer>()};
 }
 
-LinkNews::Outcome LinkNews::read(Links& into) {
+LinkNews::Outcome LinkNews::read(LinkTable& into) {
   Outcome outcome = Outcome::nothing;
   for (;;) {
     const auto bytes = receive(fd_.get(), *buffer_);

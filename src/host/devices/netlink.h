@@ -8,13 +8,13 @@
 #include <utility>
 
 #include "base/result.h"
-#include "host/devices/links.h"
+#include "host/devices/link_table.h"
 #include "wire/fd.h"
 
 namespace verbena::host {
 
 /// All interfaces and their addresses, now.
-[[nodiscard]] Result<Links> ask_for_links();
+[[nodiscard]] Result<LinkTable> ask_for_links();
 
 /// Is told of every change of a link or an address from now on. Doesn't block.
 class LinkNews {
@@ -33,7 +33,7 @@ class LinkNews {
     overrun,   // more than the socket holds: all that waited is thrown away, ask again
   };
   /// Puts what was told meanwhile into the table.
-  [[nodiscard]] Outcome read(Links& into);
+  [[nodiscard]] Outcome read(LinkTable& into);
 
  private:
   LinkNews(wire::Fd fd, std::unique_ptr<Buffer> buffer)

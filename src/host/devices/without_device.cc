@@ -29,7 +29,7 @@ std::optional<std::string> reason_of(const Link& link, const RoceInterface* take
 
 }  // namespace
 
-std::vector<WithoutDevice> without_device(const Links& links,
+std::vector<WithoutDevice> without_device(const LinkTable& links,
                                           const std::vector<RoceInterface>& taken) {
   std::vector<WithoutDevice> out;
   for (const auto& [index, link] : links.all()) {

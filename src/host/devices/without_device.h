@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "host/devices/links.h"
+#include "host/devices/link_table.h"
 #include "host/devices/roce_interfaces.h"
 
 namespace verbena::host {
@@ -16,7 +16,7 @@ struct WithoutDevice {
 };
 
 /// In the order of `links`.
-[[nodiscard]] std::vector<WithoutDevice> without_device(const Links& links,
+[[nodiscard]] std::vector<WithoutDevice> without_device(const LinkTable& links,
                                                         const std::vector<RoceInterface>& taken);
 
 /// Those of this machine now, as a JSON list.

@@ -55,4 +55,9 @@ class EventChannel {
   std::atomic<std::uint64_t> lost_{0};
 };
 
+/// Ends the events of `source`. Returns how many the program took.
+inline unsigned forget_events(const EventSource& source) {
+  return source.channel != nullptr ? source.channel->forget(source) : 0;
+}
+
 }  // namespace verbena::host

@@ -20,7 +20,7 @@ std::string program_name() {
   return name;
 }
 
-void say_other_name(const std::string& wanted, const std::string& got) {
+void log_other_name(const std::string& wanted, const std::string& got) {
   if (wanted == got) return;
   log(LogLevel::warn, "{} is taken: this process ({}) writes {}", wanted, getpid(), got);
 }
@@ -30,6 +30,10 @@ void print(std::string_view text) {
   std::fflush(stdout);
   // One write: tables of several processes stay whole. Nobody to tell if it fails.
   [[maybe_unused]] const auto n = kernel::write(STDERR_FILENO, text.data(), text.size());
+}
+
+const QueuePair& host_of(const engine::QueuePair& pair) {
+  return *static_cast<const QueuePair*>(pair.cookie);
 }
 
 }  // namespace
@@ -53,12 +57,12 @@ Result<Outputs> Outputs::open(const settings::Settings& settings) {
 }
 
 void Outputs::announce(const wire::UdpWire& wire) const {
-  if (wire.capture() != nullptr) say_other_name(settings_.pcap, wire.capture()->path());
-  if (trace_ != nullptr) say_other_name(settings_.trace, trace_->path());
-  if (stats_) say_other_name(settings_.stats, stats_->path());
+  if (wire.capture() != nullptr) log_other_name(settings_.pcap, wire.capture()->path());
+  if (trace_ != nullptr) log_other_name(settings_.trace, trace_->path());
+  if (stats_) log_other_name(settings_.stats, stats_->path());
 }
 
-void Outputs::say_errors(const wire::UdpWire& wire) {
+void Outputs::log_errors(const wire::UdpWire& wire) {
   const wire::Capture* const capture = wire.capture();
   if (capture != nullptr && !capture_failed_ && !capture->error().empty()) {
     capture_failed_ = true;
@@ -70,14 +74,25 @@ void Outputs::say_errors(const wire::UdpWire& wire) {
   }
 }
 
-Statistics Outputs::statistics(const std::vector<Statistics::Pair>& live,
-                               const wire::UdpWire& wire) const {
+Statistics Outputs::statistics(const engine::Rnic& rnic, const wire::UdpWire& wire) const {
+  std::vector<Statistics::Pair> live;
+  rnic.for_each_qp([&](const engine::QueuePair& pair) { live.push_back(pair_of(host_of(pair))); });
   Statistics s;
   s.pid = static_cast<std::uint32_t>(getpid());
   s.program = program_name();
   pairs_.fill(s, live);
   fill_from_wire(s, wire);
   return s;
+}
+
+Statistics::Port Outputs::port_statistics(const Device& device, const engine::Rnic& rnic,
+                                          const wire::UdpWire& wire) const {
+  Statistics::Port port{device.name, pairs_.sum_of(device.name), {}, 0};
+  rnic.for_each_qp([&](const engine::QueuePair& pair) {
+    if (host_of(pair).device == device.name) port.counters += pair.counters;
+  });
+  fill_from_wire(port, device.interface, wire);
+  return port;
 }
 
 void Outputs::report(const Statistics& s) {

@@ -5,6 +5,8 @@
 #include <string>
 
 #include "base/result.h"
+#include "engine/rnic.h"
+#include "host/devices/device.h"
 #include "host/observation/statistics.h"
 #include "host/observation/trace.h"
 #include "settings/settings.h"
@@ -13,7 +15,7 @@
 
 namespace verbena::host {
 
-/// What a NIC lets the user see: trace and statistics, and word of what became of the capture.
+/// What a NIC shows the user: trace, statistics, and errors of the capture.
 class Outputs {
  public:
   static Result<Outputs> open(const settings::Settings& settings);
@@ -22,24 +24,26 @@ class Outputs {
   [[nodiscard]] Trace* trace() const { return trace_.get(); }
   [[nodiscard]] PairRecords& pairs() { return pairs_; }
 
-  /// Says which files have other names than the user gave them.
+  /// Logs which files have other names than the user gave them.
   void announce(const wire::UdpWire& wire) const;
-  /// After each step of the NIC: files get what was gathered for them, and an error is said once.
-  void after_step(const wire::UdpWire& wire) {
+  /// After each round: writes the trace, and logs each error once.
+  void after_round(const wire::UdpWire& wire) {
     if (trace_ != nullptr) trace_->write();
-    if (watched_) say_errors(wire);
+    if (watched_) log_errors(wire);
   }
   [[nodiscard]] bool wants_statistics() const { return !settings_.stats.empty(); }
-  /// What this process has counted. `live`: its queue pairs.
-  [[nodiscard]] Statistics statistics(const std::vector<Statistics::Pair>& live,
-                                      const wire::UdpWire& wire) const;
+  /// What this process has counted.
+  [[nodiscard]] Statistics statistics(const engine::Rnic& rnic, const wire::UdpWire& wire) const;
+  /// What a device's port and its queue pairs have counted.
+  [[nodiscard]] Statistics::Port port_statistics(const Device& device, const engine::Rnic& rnic,
+                                                 const wire::UdpWire& wire) const;
   /// At the end of the process, if they are wanted.
   void report(const Statistics& s);
   /// In a forked child: the files are the parent's.
   void abandon();
 
  private:
-  void say_errors(const wire::UdpWire& wire);
+  void log_errors(const wire::UdpWire& wire);
 
   settings::Settings settings_;
   std::unique_ptr<Trace> trace_;

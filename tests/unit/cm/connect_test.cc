@@ -120,7 +120,7 @@ TEST_F(Connect, RefusesMoreThanAMessageHolds) {
   EXPECT_TRUE(a.cm.connect(p, now).ok());
   p.private_data.assign(93, 1);
   EXPECT_FALSE(a.cm.connect(p, now).ok());
-  settle_unserved();
+  settle_without_listener();
   EXPECT_EQ(a.told_one().kind, EventKind::rejected);
 
   const auto ids = established();
@@ -155,7 +155,7 @@ TEST_F(Connect, CallsOutOfTurnAreErrors) {
 
 TEST_F(Connect, NobodyListensThere) {
   const auto id = a.cm.connect(request(), now);
-  settle_unserved();
+  settle_without_listener();
   const Event told = a.told_one();
   EXPECT_EQ(told.kind, EventKind::rejected);
   EXPECT_EQ(told.id, *id);
@@ -182,39 +182,8 @@ TEST_F(Connect, TheNearestListenerAnswers) {
 TEST_F(Connect, ADatagramListenerTakesNoConnections) {
   ASSERT_TRUE(b.cm.listen({.service = service(), .datagram = true}).ok());
   ASSERT_TRUE(a.cm.connect(request(), now).ok());
-  settle_unserved();
+  settle_without_listener();
   EXPECT_EQ(a.told_one().status, 8);
-}
-
-TEST_F(Connect, RejectCarriesReasonInfoAndPrivateData) {
-  listen();
-  ASSERT_TRUE(a.cm.connect(request(), now).ok());
-  settle();
-  ASSERT_TRUE(
-      b.cm.reject(b.told_one().id, {.additional_info = {9, 8}, .private_data = {6, 6, 6}}).ok());
-  settle();
-  const Event told = a.told_one();
-  EXPECT_EQ(told.kind, EventKind::rejected);
-  EXPECT_EQ(told.status, 28);
-  EXPECT_EQ(told.additional_info, (std::vector<std::uint8_t>{9, 8}));
-  EXPECT_EQ(told.private_data.size(), 148u);
-  EXPECT_EQ(told.private_data[2], 6);
-  EXPECT_EQ(a.cm.connections() + b.cm.connections(), 0u);
-}
-
-TEST_F(Connect, TheActiveEndMayRejectTheReply) {
-  listen();
-  const auto id = a.cm.connect(request(), now);
-  settle();
-  ASSERT_TRUE(b.cm.accept(b.told_one().id, reply(), now).ok());
-  settle();
-  ASSERT_TRUE(a.cm.reject(*id, {.reason = RejectReason::no_qp}).ok());
-  settle();
-  const auto events = b.told();
-  ASSERT_EQ(events.size(), 1u);
-  EXPECT_EQ(events[0].kind, EventKind::rejected);
-  EXPECT_EQ(events[0].status, 1);
-  EXPECT_EQ(a.cm.connections() + b.cm.connections(), 0u);
 }
 
 TEST_F(Connect, DataThatArrivesIsAsGoodAsAnRtu) {

@@ -49,7 +49,7 @@ TEST_F(SidrTest, FindsTheQueuePair) {
 
 TEST_F(SidrTest, StatusSaysWhyNot) {
   ASSERT_TRUE(a.cm.sidr_request(ask(), now).ok());
-  settle_unserved();
+  settle_without_listener();
   const Event told = a.told_one();
   EXPECT_EQ(told.kind, EventKind::unreachable);
   EXPECT_EQ(told.status, 1);  // nobody listens
@@ -68,7 +68,7 @@ TEST_F(SidrTest, StatusSaysWhyNot) {
   EXPECT_EQ(a.told_one().status, 2);
 }
 
-TEST_F(SidrTest, RepetitionsAreOneRequest) {
+TEST_F(SidrTest, RetriesAreOneRequest) {
   listen_udp();
   ASSERT_TRUE(a.cm.sidr_request(ask(), now).ok());
   const auto req = a.sent_one();

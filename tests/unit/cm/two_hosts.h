@@ -1,6 +1,7 @@
 #pragma once
 
-// Two connection managers, and a test between them that carries, keeps or repeats their messages.
+// Two connection managers, and a test between them that delivers, loses or duplicates their
+// messages.
 
 #include <gtest/gtest.h>
 
@@ -78,6 +79,9 @@ class TwoHosts : public testing::Test {
   static constexpr std::uint64_t kGuidA = 0x0200'00ff'fe00'0001;
   static constexpr std::uint64_t kGuidB = 0x0200'00ff'fe00'0002;
   static constexpr std::uint16_t kPort = 7471;
+  /// 4.096 us * (2^20 + 2^19): the peer's response timeout and the ACK timeout.
+  static constexpr Duration kRequestInterval{4096ll * ((1 << 20) + (1 << 19))};
+  static constexpr Duration kReplyInterval{4096ll << 20};
 
   static ServiceId service() { return {PortSpace::tcp, kPort}; }
 
@@ -133,9 +137,9 @@ class TwoHosts : public testing::Test {
     }
   }
   /// Nobody listens, and b has waited for somebody: a is refused for good.
-  void settle_unserved() {
+  void settle_without_listener() {
     deliver(a.sent());
-    now += Unserved::kPatience;
+    now += ListenerRetry::kGiveUpAfter;
     settle();
   }
   void pass(Duration time) {

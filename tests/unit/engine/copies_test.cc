@@ -9,22 +9,29 @@
 #include <limits>
 
 #include "engine/queue_pair.h"
+#include "tests/support/deferred_memory.h"
 
 namespace verbena::engine {
 namespace {
 
 /// Plain memory. Counts its calls, and knows an address that is gone.
-class Memory final : public Dma {
+class Memory final : public memory::Dma {
  public:
-  bool gather(std::span<const Segment>, std::span<std::uint8_t>) override { return false; }
+  bool gather(std::span<const Segment> from, std::span<std::uint8_t> into) override {
+    for (const Segment& s : from) {
+      std::memcpy(into.data(), reinterpret_cast<const void*>(s.address), s.length);
+      into = into.subspan(s.length);
+    }
+    return true;
+  }
   bool scatter(std::span<const std::uint8_t> from, std::span<const Segment> into) override {
     ++single;
     return write(from, into);
   }
-  bool scatter_all(std::span<const Placement> list) override {
+  bool scatter_all(std::span<const memory::Copy> list) override {
     ++many;
-    return std::all_of(list.begin(), list.end(), [this](const Placement& p) {
-      return write(p.from, std::array{Segment{p.address, p.from.size()}});
+    return std::all_of(list.begin(), list.end(), [this](const memory::Copy& c) {
+      return write(c.from, std::array{Segment{c.to, c.from.size(), this}});
     });
   }
   std::optional<std::uint64_t> compare_swap(std::uint64_t, std::uint64_t, std::uint64_t) override {
@@ -33,8 +40,8 @@ class Memory final : public Dma {
   std::optional<std::uint64_t> fetch_add(std::uint64_t, std::uint64_t) override { return {}; }
   bool store(std::uint64_t, std::uint64_t) override { return false; }
 
-  [[nodiscard]] Segment at(std::size_t offset, std::size_t size) const {
-    return {reinterpret_cast<std::uint64_t>(bytes.data()) + offset, size};
+  [[nodiscard]] Segment at(std::size_t offset, std::size_t size) {
+    return {reinterpret_cast<std::uint64_t>(bytes.data()) + offset, size, this};
   }
 
   std::array<std::uint8_t, 1000> bytes{};
@@ -67,7 +74,8 @@ class CopiesTest : public testing::Test {
 
   std::array<std::uint8_t, 200> frame;
   Memory memory;
-  Copies copies{memory};
+  test::DeferredMemory slow{1000};
+  Copies copies;
   alignas(QueuePair) std::array<std::byte, sizeof(QueuePair)> nobody{};
   QueuePair& qp = reinterpret_cast<QueuePair&>(nobody);  // it is named, not looked at
 };
@@ -122,6 +130,58 @@ TEST_F(CopiesTest, NoMoreWaitThanThereIsRoomFor) {
   EXPECT_EQ(memory.bytes[64], 0);
   EXPECT_TRUE(copies.finish());
   EXPECT_EQ(memory.bytes[64], 65);
+}
+
+TEST_F(CopiesTest, ListThatMixesKindsIsDoneOnReturn) {
+  EXPECT_TRUE(copies.scatter(std::span{frame}.first(12),
+                             std::array{memory.at(0, 4), slow.at(10, 4), memory.at(100, 4)}));
+  EXPECT_FALSE(slow.pending());
+  EXPECT_EQ(slow.finishes, 1);
+  EXPECT_EQ(memory.bytes[3], 4);
+  EXPECT_EQ(slow.bytes[10], 5);
+  EXPECT_EQ(memory.bytes[100], 9);
+
+  std::array<std::uint8_t, 12> gathered{};
+  EXPECT_TRUE(copies.gather(std::array{slow.at(10, 4), memory.at(0, 4), slow.at(12, 4)}, gathered));
+  EXPECT_FALSE(slow.pending());
+  EXPECT_EQ(slow.finishes, 2) << "once for both runs";
+  EXPECT_EQ(gathered, (std::array<std::uint8_t, 12>{5, 6, 7, 8, 1, 2, 3, 4, 7, 8, 0, 0}));
+}
+
+TEST_F(CopiesTest, KindsMayChangeWhileCopiesWait) {
+  copies.let_wait(qp, false);
+  EXPECT_TRUE(copy(0, 8));
+  EXPECT_TRUE(copies.scatter(std::span{frame}.subspan(8, 8), std::array{slow.at(0, 8)}));
+  EXPECT_TRUE(copies.scatter(std::span{frame}.subspan(16, 8), std::array{slow.at(8, 8)}));
+  EXPECT_TRUE(copy(24, 8));
+  EXPECT_TRUE(copies.waiting());
+  EXPECT_EQ(slow.bytes[0], 0) << "started, not finished";
+  EXPECT_TRUE(copies.finish());
+  EXPECT_FALSE(copies.waiting());
+  EXPECT_EQ(slow.finishes, 1);
+  EXPECT_TRUE(std::equal(frame.begin() + 8, frame.begin() + 24, slow.bytes.begin()));
+  EXPECT_EQ(memory.bytes[31], 32);
+}
+
+TEST_F(CopiesTest, CopyThatFailsWhenItIsFinishedIsTold) {
+  slow.fails = true;
+  EXPECT_FALSE(copies.scatter(std::span{frame}.first(8), std::array{slow.at(0, 8)}));
+  std::array<std::uint8_t, 8> gathered{};
+  EXPECT_FALSE(copies.gather(std::array{slow.at(0, 4), memory.at(0, 4)}, gathered));
+  EXPECT_FALSE(Copies::gather_parts(slow.at(0, 8), {std::span{gathered}.first(4), 4, 2}));
+  copies.let_wait(qp, false);
+  EXPECT_TRUE(copies.scatter(std::span{frame}.first(8), std::array{slow.at(0, 8)}));
+  EXPECT_FALSE(copies.finish());
+  EXPECT_TRUE(copies.finish()) << "told once";
+}
+
+TEST_F(CopiesTest, MemoryThatIsGoneLeavesNothingPending) {
+  memory.gone = 4;
+  copies.let_wait(qp, false);
+  EXPECT_TRUE(copies.scatter(std::span{frame}.first(8), std::array{slow.at(0, 8)}));
+  EXPECT_TRUE(copy(0, 8));
+  EXPECT_FALSE(copies.scatter(std::span{frame}.first(8), std::array{slow.at(0, 8)}));
+  EXPECT_FALSE(slow.pending());
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
+#include "engine/key_table.h"
+
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
-
-#include "engine/memory.h"
 
 namespace verbena::engine {
 namespace {

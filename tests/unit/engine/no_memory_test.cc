@@ -18,7 +18,7 @@ using test::shortage;
 constexpr std::size_t kRegions = 8;  // the next one makes the key table grow
 
 /// An engine with one of everything, and nowhere to send to.
-struct Fixture final : Dma, Entropy, packet::FrameSink {
+struct Fixture final : memory::Dma, Entropy, packet::FrameSink {
   Fixture() : rnic{1, *this, *this}, cq{16, nullptr}, pd{rnic.alloc_pd().value()} {
     // The fixture's own lists have room: only the engine is to run out of it.
     regions.reserve(kRegions + 1);

@@ -22,7 +22,11 @@ using testing::ElementsAre;
 constexpr std::size_t kMtuFrame = 1514;
 
 /// The program's memory is the test's own; frames end in `left`.
-struct RawPacketTest : testing::Test, Dma, Entropy, packet::FrameSink, packet::EthernetSink {
+struct RawPacketTest : testing::Test,
+                       memory::Dma,
+                       Entropy,
+                       packet::FrameSink,
+                       packet::EthernetSink {
   using Left = packet::EthernetSink::Sent;
 
   RawPacketTest() : rnic{1, *this, *this}, cq{16, nullptr}, pd{rnic.alloc_pd().value()} {

@@ -17,13 +17,13 @@ struct WaitingRequestsTest : testing::Test {
     d.bytes = bytes;
     ASSERT_TRUE(waiting.add(d, now, patience));
   }
-  /// The requests that are looked at now; `settled` of them find a listener.
-  std::vector<std::uint8_t> look(std::vector<std::uint8_t> settled) {
+  /// The requests that are looked at now; `taken` of them find a listener.
+  std::vector<std::uint8_t> look(std::vector<std::uint8_t> taken) {
     std::vector<std::uint8_t> seen;
     waiting.look(now, [&](const packet::Datagram& d, bool last) {
       seen.push_back(d.bytes[0]);
       lasts.push_back(last);
-      return std::find(settled.begin(), settled.end(), d.bytes[0]) != settled.end();
+      return std::find(taken.begin(), taken.end(), d.bytes[0]) != taken.end();
     });
     return seen;
   }

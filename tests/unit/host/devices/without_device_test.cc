@@ -13,14 +13,14 @@ namespace {
 using testing::HasSubstr;
 
 /// Links of these interfaces, with the flags and without addresses.
-Links links_of(std::initializer_list<std::pair<const char*, unsigned>> interfaces) {
+LinkTable links_of(std::initializer_list<std::pair<const char*, unsigned>> interfaces) {
   struct Message {
     nlmsghdr header{};
     ifinfomsg info{};
     rtattr attribute{};
     char name[IFNAMSIZ]{};
   };
-  Links links;
+  LinkTable links;
   int index = 0;
   for (const auto& [name, flags] : interfaces) {
     Message m;

@@ -1,0 +1,24 @@
+#include "engine/queue_pair_timers.h"
+
+#include <algorithm>
+
+#include "engine/queue_pair.h"
+
+namespace verbena::engine {
+
+Instant next_deadline(const QueuePair& qp) {
+  return std::min({deadline(qp.completer), deadline(qp.requester), deadline(qp.responder)});
+}
+
+void expire(Services& services, QueuePair& qp, Instant now) {
+  expire(qp.requester, now);
+  expire(qp.responder);
+  expire_retry_timers(services, qp, now);
+}
+
+void stop_request_timers(QueuePair& qp) {
+  stop_timers(qp.completer);
+  stop_waiting(qp.requester);
+}
+
+}  // namespace verbena::engine

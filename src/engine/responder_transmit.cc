@@ -1,0 +1,174 @@
+#include "engine/responder_transmit.h"
+
+#include <algorithm>
+#include <array>
+
+#include "engine/frames_ahead.h"
+#include "engine/marks.h"
+#include "engine/message_rules.h"
+#include "engine/remote_access.h"
+#include "engine/responder_checks.h"
+
+namespace verbena::engine {
+
+using packet::Kind;
+using packet::Packet;
+using packet::Syndrome;
+
+namespace {
+
+enum class ResponseStep : std::uint8_t { sent, sink_full, failed };
+
+/// The headers of a response's next packet. A READ's opcode follows from the place in the response.
+Packet next_packet(const QueuePair& qp, const Response& response, packet::Part part,
+                   std::uint32_t length) {
+  Packet p;
+  p.bth.opcode = *packet::opcode_for(
+      qp.service(), is_atomic(response.to) ? Kind::atomic_acknowledge : Kind::read_response, part);
+  p.bth.pad = packet::pad_of(length);
+  p.bth.destination = qp.attributes.dest_qpn;
+  p.bth.psn = response.psn;
+  p.aeth = {Syndrome::ack(), response.msn};
+  p.atomic_ack_eth = {response.original};
+  return p;
+}
+
+/// One packet of a response; `budget` more may follow.
+ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink& sink,
+                           Response& response, unsigned budget, FramesAhead& ahead) {
+  const QpAttributes& a = qp.attributes;
+  const bool reads = response.to == Kind::read_request;
+  const std::uint32_t whole = reads ? response.source.length : 0;
+  const std::uint32_t length = std::min<std::uint32_t>(a.path_mtu, whole - response.sent);
+  const packet::Part part{.first = response.sent == 0, .last = response.sent + length == whole};
+
+  const Packet p = next_packet(qp, response, part, length);
+  const std::size_t headers = packet::header_size(p.bth.opcode);
+  const std::uint64_t address = response.source.address + response.sent;
+  // The region may have gone since the last packet.
+  const MemoryRegion* region =
+      length == 0 ? nullptr
+                  : remote_region(services, qp, response.pd, response.source.rkey, address,
+                                  whole - response.sent, Access::kRemoteRead);
+  if (length > 0 && region == nullptr) return ResponseStep::failed;
+  if (part.first || part.last) {
+    ahead.forget();
+  } else if (ahead.empty()) {
+    const std::uint32_t alike = (whole - response.sent - 1) / a.path_mtu;  // the last isn't
+    const std::uint32_t count = std::min({alike, budget, FramesAhead::kMost});
+    if (count > 1) {
+      ahead.fill(sink, a.flow, headers, length, region->segment(address, whole), count);
+    }
+  }
+  auto out = ahead.take();
+  if (out.empty()) {
+    out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
+    if (out.empty()) return ResponseStep::sink_full;
+    if (length > 0) {
+      const std::array from{region->segment(address, length)};
+      if (!services.copies.gather(from, out.subspan(headers, length))) return ResponseStep::failed;
+    }
+  }
+  packet::encode_headers(p, out);
+  std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
+            std::uint8_t{0});
+  sink.commit();
+  note_frame(services, qp, p, length);
+  response.psn = response.psn.next();
+  response.sent += length;
+  return ResponseStep::sent;
+}
+
+bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome,
+                 Psn psn) {
+  const QpAttributes& a = qp.attributes;
+  Packet p;
+  p.bth.opcode =
+      *packet::opcode_for(qp.service(), Kind::acknowledge, {.first = true, .last = true});
+  p.bth.destination = a.dest_qpn;
+  p.bth.psn = psn;
+  p.aeth = {syndrome, qp.responder.msn};
+  const auto out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, 0));
+  if (out.empty()) return false;
+  packet::encode_headers(p, out);
+  sink.commit();
+  note_frame(services, qp, p, 0);
+  return true;
+}
+
+/// Congestion notification packet. False: no room.
+bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
+  Packet p;
+  p.bth.opcode = packet::Opcode::cnp;
+  p.bth.migration = false;
+  p.bth.becn = true;
+  p.bth.destination = qp.attributes.dest_qpn;
+  const auto out = sink.reserve(qp.attributes.flow, packet::frame_size(p.bth.opcode, 0));
+  if (out.empty()) return false;
+  packet::encode_headers(p, out);
+  sink.commit();
+  note_frame(services, qp, p, 0);
+  ++qp.counters.sent_cnps;
+  return true;
+}
+
+/// The acknowledgement or NAK, if it is due.
+Sent transmit_answer(Services& services, QueuePair& qp, packet::FrameSink& sink) {
+  Responder& r = qp.responder;
+  r.waiting_until = kNever;
+  if (!r.answer) return Sent::all;
+  // An ACK is for the newest request that was executed, a NAK for the one that is wanted.
+  const bool ack = r.answer->type() == Syndrome::Type::ack;
+  // Who awaits an acknowledgement itself gives its own: else two could wait for each other.
+  if (ack && services.now < r.answer_by && drained(qp)) {
+    r.waiting_until = r.answer_by;
+    return Sent::all;
+  }
+  if (!send_answer(services, qp, sink, *r.answer, ack ? r.expected.previous() : r.expected)) {
+    return Sent::sink_full;
+  }
+  r.answer.reset();
+  return Sent::all;
+}
+
+}  // namespace
+
+Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
+                        unsigned budget) {
+  Responder& r = qp.responder;
+  if (r.congested) {
+    if (!send_notice(services, qp, sink)) return Sent::sink_full;
+    r.congested = false;
+  }
+  if (!transmit_reached_marks(services, qp, sink)) return Sent::sink_full;
+  FramesAhead ahead;
+  for (unsigned sent = 0; !r.responses.empty(); ++sent) {
+    if (sent == budget) return Sent::more;
+    Response& response = r.responses.front();
+    const ResponseStep step = send_response(services, qp, sink, response, budget - sent, ahead);
+    if (step == ResponseStep::sink_full) return Sent::sink_full;
+    if (step == ResponseStep::failed) {
+      // The memory went away under the READ: the packet that is missing is refused.
+      if (!send_answer(services, qp, sink, kNoAccess, response.psn)) return Sent::sink_full;
+      r.responses.clear();
+      r.answer.reset();
+      enter_error(services, qp, EventKind::qp_access_error);
+      return Sent::all;
+    }
+    const bool done = response.to != Kind::read_request || response.sent == response.source.length;
+    if (done) r.responses.pop_front();
+  }
+  return transmit_answer(services, qp, sink);
+}
+
+void transmit_last_ack_again(Services& services, QueuePair& qp, packet::FrameSink& sink) {
+  constexpr int kTimes = 2;  // with 1 % loss, one QP in a million is still misunderstood
+  const Responder& r = qp.responder;
+  const bool executed = r.expected != qp.attributes.rq_psn;
+  if (!executed || !r.responses.empty()) return;  // a response that is lost must not look given
+  for (int i = 0; i < kTimes; ++i) {
+    if (!send_answer(services, qp, sink, Syndrome::ack(), r.expected.previous())) return;
+  }
+}
+
+}  // namespace verbena::engine

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <algorithm>
+
+#include "base/entropy.h"
+#include "base/time.h"
+#include "cm/connection_manager.h"
+#include "host/connections/gsi.h"
+#include "host/connections/waiting_requests.h"
+#include "host/wires.h"
+#include "packet/frame.h"
+#include "wire/undelivered.h"
+
+namespace verbena::host {
+
+/// QP 1: brings the connection manager its messages, sends its answers, and keeps requests that
+/// wait for a listener. Not thread-safe: the shard lock guards it.
+class ConnectionService {
+ public:
+  ConnectionService(Wires& wires, Entropy& entropy);
+
+  [[nodiscard]] cm::ConnectionManager& manager() { return manager_; }
+
+  /// A datagram to QP 1.
+  void receive(const packet::Datagram& d, Instant now);
+  /// A message reached nobody, as the network says.
+  void undelivered(const wire::Undelivered& u, Instant now);
+
+  /// Retries, looks for listeners, and sends. False: the wire is full; call again later.
+  [[nodiscard]] bool work(Instant now) {
+    if (waiting_.next_look() <= now) look_for_listeners(now);
+    if (manager_.next_deadline() <= now) manager_.expire(now);
+    return manager_.outbox().empty() || send_messages();
+  }
+  [[nodiscard]] Instant next_deadline() const {
+    return std::min(manager_.next_deadline(), waiting_.next_look());
+  }
+
+ private:
+  void manage(const packet::Datagram& d, Instant now);
+  void look_for_listeners(Instant now);
+  bool send_messages();
+
+  Wires& wires_;
+  cm::ConnectionManager manager_;
+  Gsi gsi_;
+  WaitingRequests waiting_;
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,47 @@
+// Connections: addresses, ports of rdma_cm, and the connection manager.
+
+#include "host/nic_state.h"
+
+namespace verbena::host {
+
+Status Nic::open_address(const Device& device, const IpAddress& address) {
+  return state_->shard().locked(
+      [&](ShardState& s) { return s.reachability.open_address(address, device.interface_index); });
+}
+
+Status Nic::open_wildcard(wire::Family family) {
+  return state_->shard().locked(
+      [&](ShardState& s) { return s.reachability.open_wildcard(family); });
+}
+
+Result<wire::BoundPort> Nic::bind_port(const wire::PortBinding& binding) {
+  return state_->shard().locked(
+      [&](ShardState& s) { return s.wires.network().bind_port(binding); });
+}
+
+Status Nic::listen_port(wire::PortId port) {
+  return state_->shard().locked([&](ShardState& s) { return s.wires.network().listen_port(port); });
+}
+
+void Nic::release_port(wire::PortId port) {
+  state_->shard().locked([&](ShardState& s) { s.wires.network().release_port(port); });
+}
+
+void Nic::manage(const std::function<void(cm::ConnectionManager&, Instant)>& f) {
+  state_->shard().locked([&](ShardState& s) { f(s.connections.manager(), now()); },
+                         Shard::Rounds::exchange);
+}
+
+bool Nic::manage_within(Duration patience,
+                        const std::function<void(cm::ConnectionManager&, Instant)>& f) {
+  return state_->shard().locked_within(patience,
+                                       [&](ShardState& s) { f(s.connections.manager(), now()); });
+}
+
+std::vector<cm::Event> Nic::take_connection_events() {
+  return state_->shard().take_connection_events();
+}
+
+void Nic::observe_connections(ConnectionObserver* observer) { state_->shard().observe(observer); }
+
+}  // namespace verbena::host

@@ -1,0 +1,103 @@
+// The data path of the program: posts and polls.
+
+#include <sched.h>
+
+#include <mutex>
+
+#include "host/nic_state.h"
+
+namespace verbena::host {
+
+namespace {
+
+/// Polls in vain before a poller begins to offer its core to others: some 50 µs.
+constexpr unsigned kVainPolls = 64;
+
+/// The trace tells of a post once it is taken, with the time of the call: what it leads to may have
+/// happened by then.
+template <typename Queue, typename Request, typename Post>
+engine::PostResult traced(Trace* trace, const Queue& queue, const Request& r, Post&& post) {
+  if (trace == nullptr) return post();
+  const Instant at = now();
+  const engine::PostResult result = post();
+  if (result == engine::PostResult::posted) trace->posted(at, queue, r);
+  return result;
+}
+
+/// The source port of a datagram. False: its source is no address that the queue pair sends from.
+bool add_source_port(const QueuePair& qp, engine::SendRequest& r) {
+  const bool sends = qp.pair->state.load(std::memory_order_relaxed) >= engine::QpState::rts;
+  if (qp.pair->type != engine::QpType::ud || !sends) return true;
+  packet::Flow& flow = r.destination.flow;
+  flow.source_port = qp.ports ? qp.ports->at(flow.source) : std::uint16_t{0};
+  return flow.source_port != 0;
+}
+
+}  // namespace
+
+engine::PostResult Nic::stage_send(QueuePair& qp, engine::SendRequest r, std::uint32_t staged) {
+  if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
+  return engine::Rnic::stage_send(*qp.pair, r, staged);
+}
+
+engine::PostResult Nic::publish_sends(QueuePair& qp, std::uint32_t staged) {
+  engine::SendQueue& queue = qp.pair->sq;
+  if (Trace* trace = state_->shard().trace()) {
+    const Instant at = now();
+    for (std::uint64_t i = queue.tail(); i < queue.tail() + staged; ++i) {
+      trace->posted(at, *qp.pair, queue.at(i));
+    }
+  }
+  return state_->shard().unlocked_rnic().publish_sends(*qp.pair, staged);
+}
+
+engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
+  if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
+  return traced(state_->shard().trace(), *qp.pair, r,
+                [&] { return state_->shard().unlocked_rnic().post_send(*qp.pair, r); });
+}
+
+engine::PostResult Nic::post_receive(QueuePair& qp, const engine::ReceiveRequest& r) {
+  return traced(state_->shard().trace(), *qp.pair, r,
+                [&] { return state_->shard().unlocked_rnic().post_receive(*qp.pair, r); });
+}
+
+engine::PostResult Nic::post_receive(SharedReceiveQueue& srq, const engine::ReceiveRequest& r) {
+  return traced(state_->shard().trace(), *srq.queue, r,
+                [&] { return engine::Rnic::post_receive(*srq.queue, r); });
+}
+
+void Nic::kick(QueuePair& qp) {
+  Shard& shard = state_->shard();
+  if (!shard.posts_may_wait(qp)) shard.send_inline();
+}
+
+void Nic::arm(CompletionQueue& cq, bool solicited_only) {
+  cq.ring.arm(solicited_only);
+  state_->thread().return_to_duty();
+}
+
+std::size_t Nic::take(CompletionQueue& cq, std::span<engine::Completion> out) {
+  const std::lock_guard lock{cq.polling};
+  return cq.ring.poll(out);
+}
+
+std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
+  std::size_t n = take(cq, out);
+  if (n == 0) {
+    // The peer may be waiting for this core. Yield before the second look, not after it: a program
+    // whose poll found nothing looks elsewhere, so the answer must be fresh.
+    if (cq.vain_polls.load(std::memory_order_relaxed) >= kVainPolls) sched_yield();
+    state_->shard().progress_inline(cq.ring);
+    n = take(cq, out);
+  }
+  if (n > 0) {
+    state_->thread().found();
+    cq.vain_polls.store(0, std::memory_order_relaxed);
+  } else {
+    cq.vain_polls.fetch_add(1, std::memory_order_relaxed);
+  }
+  return n;
+}
+
+}  // namespace verbena::host

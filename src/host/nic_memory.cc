@@ -1,0 +1,98 @@
+// Protection domains, memory regions and windows, XRC domains.
+
+#include <cerrno>
+
+#include "host/nic_state.h"
+#include "memory/program_memory.h"
+
+namespace verbena::host {
+
+Result<engine::PdId> Nic::alloc_pd() {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.alloc_pd(); });
+}
+
+Status Nic::dealloc_pd(engine::PdId pd) {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.dealloc_pd(pd); });
+}
+
+namespace {
+
+/// What a region on demand lies on may come later.
+Status prepare_region(engine::Segment memory, unsigned access) {
+  if ((access & engine::Access::kOnDemand) != 0 || memory.length == 0) return Ok{};
+  return memory::prepare_program_memory(memory, (access & engine::Access::kLocalWrite) != 0);
+}
+
+}  // namespace
+
+Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,
+                                                  std::uint64_t iova, unsigned access) {
+  if (auto ready = prepare_region(memory, access); !ready) return ready.error();
+  return state_->shard().locked(
+      [&](ShardState& s) { return s.rnic.register_memory(pd, memory, iova, access); });
+}
+
+Result<engine::MemoryRegion> Nic::register_null(engine::PdId pd) {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.register_null(pd); });
+}
+
+Status Nic::prefetch(engine::PdId pd, const engine::Sge& range, bool write) {
+  const auto where = state_->shard().locked([&](ShardState& s) -> Result<engine::Segment> {
+    const engine::MemoryRegion* region = s.rnic.find_region(range.lkey);
+    const auto refusal = [&](int code, const char* why) {
+      return Error{code, fmt::format("lkey {:#x}: {}", range.lkey.value(), why)};
+    };
+    if (region == nullptr) return refusal(ENOENT, "no such memory region");
+    if (region->pd != pd) return refusal(EPERM, "of another protection domain");
+    if ((region->access & engine::Access::kOnDemand) == 0) {
+      return refusal(EINVAL, "not registered with IBV_ACCESS_ON_DEMAND");
+    }
+    if (write && (region->access & engine::Access::kLocalWrite) == 0) {
+      return refusal(EPERM, "not registered for writing");
+    }
+    if (!region->contains(range.address, range.length)) return refusal(EINVAL, "beyond its end");
+    return engine::Segment{region->translate(range.address), range.length};
+  });
+  if (!where) return where.error();
+  return where->length == 0 ? Status{Ok{}} : memory::prepare_program_memory(*where, write);
+}
+
+Status Nic::deregister_memory(Key key) {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.deregister_memory(key); });
+}
+
+Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engine::PdId> pd,
+                                                    std::optional<engine::Segment> memory,
+                                                    std::optional<unsigned> access) {
+  auto present = state_->shard().locked([&](ShardState& s) -> Result<engine::MemoryRegion> {
+    const engine::MemoryRegion* found = s.rnic.find_region(key);
+    if (found == nullptr) return Error{EINVAL, "no such memory region"};
+    if (s.rnic.is_null(*found)) return Error{EINVAL, "it is the null region"};
+    return *found;
+  });
+  if (!present) return present;
+  const engine::Segment range = memory.value_or(engine::Segment{present->address, present->length});
+  if (auto ready = prepare_region(range, access.value_or(present->access)); !ready) {
+    return ready.error();
+  }
+  return state_->shard().locked(
+      [&](ShardState& s) { return s.rnic.reregister_memory(key, pd, memory, access); });
+}
+
+Result<Key> Nic::alloc_window(engine::PdId pd, engine::MemoryRegion::Type type) {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.alloc_window(pd, type); });
+}
+
+Status Nic::dealloc_window(Key key) {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.dealloc_window(key); });
+}
+
+Result<engine::XrcdId> Nic::open_xrcd() {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.open_xrcd(); });
+}
+
+Status Nic::close_xrcd(engine::XrcdId xrcd) {
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.close_xrcd(xrcd); });
+}
+
+}  // namespace verbena::host

@@ -1,0 +1,49 @@
+#pragma once
+
+// What is behind host/nic.h. Private to nic*.cc.
+
+#include <memory>
+#include <new>
+
+#include "base/result.h"
+#include "host/clock.h"
+#include "host/devices/device_monitor.h"
+#include "host/heap_trimmer.h"
+#include "host/nic.h"
+#include "host/progress/nic_thread.h"
+#include "host/shard.h"
+
+namespace verbena::host {
+
+/// The shard, the devices, and the thread that serves both.
+class Nic::State final : NicThread::Work {
+ public:
+  static Result<std::unique_ptr<State>> create();
+
+  State(std::unique_ptr<DeviceMonitor> monitor, ShardParts parts);
+  Status start();
+
+  /// The shard of new objects, and of all others: there is one.
+  [[nodiscard]] Shard& shard() { return shard_; }
+  [[nodiscard]] DeviceMonitor& monitor() { return *monitor_; }
+  [[nodiscard]] NicThread& thread() { return thread_; }
+  /// Told of each queue pair that is made or destroyed.
+  [[nodiscard]] HeapTrimmer& trimmer() { return trimmer_; }
+
+  /// In a forked child, with the shard locked: closes what it inherited.
+  void abandon();
+
+ private:
+  /// When to try again after a lack of memory.
+  static constexpr Duration kMemoryPause = std::chrono::milliseconds{1};
+
+  // NicThread::Work
+  Outcome work(bool control) override;
+
+  const std::unique_ptr<DeviceMonitor> monitor_;  // has a lock of its own
+  HeapTrimmer trimmer_;
+  NicThread thread_;
+  Shard shard_;
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,157 @@
+#include "host/reachability/reachability.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+#include <optional>
+
+#include "host/reachability/multicast_group.h"
+
+namespace verbena::host {
+
+namespace {
+
+std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
+  if (index >= device.gids.size() || device.gids[index] == IpAddress{}) return std::nullopt;
+  return device.gids[index];
+}
+
+}  // namespace
+
+Status Reachability::open_address(const IpAddress& address, unsigned interface) {
+  wire::UdpWire& wire = wires_.network();
+  auto opened = wire.open_address(address, interface);
+  if (opened) rnic_.set_receive_buffer(wire.receive_buffer());
+  return opened;
+}
+
+Result<packet::Flow> Reachability::open_flow(const Device& device,
+                                             const engine::AddressVector& path) {
+  if (!path.global) {
+    return Error{EINVAL,
+                 "the address vector has no GRH (is_global = 0); RoCE needs one: set is_global and "
+                 "sgid_index"};
+  }
+  const auto found = gid_at(device, path.source_index);
+  if (!found) {
+    return Error{EINVAL, fmt::format("sgid_index {} is empty or beyond the {} GIDs of {}; see "
+                                     "\"verbena devices\"",
+                                     path.source_index, device.gids.size(), device.name)};
+  }
+  const IpAddress source = *found;
+  const IpAddress destination = group_of(path.destination).value_or(path.destination);
+  if (source.is_v4() != destination.is_v4()) {
+    return Error{EINVAL,
+                 fmt::format("GID {} of {} is {}, which can't reach {}: choose a "
+                             "sgid_index of the same family",
+                             path.source_index, device.name, source.text(), destination.text())};
+  }
+  if (auto opened = open_address(source, device.interface_index); !opened) {
+    return opened.error();
+  }
+  return packet::Flow{.source = source,
+                      .destination = destination,
+                      .traffic_class = path.traffic_class,
+                      .hop_limit = path.hop_limit};
+}
+
+Status Reachability::open_path(const Device& device, const engine::QueuePair& qp,
+                               engine::QpAttributes& a) {
+  const auto flow = open_flow(device, a.path);
+  if (!flow) return flow.error();
+  if (flow->destination.is_multicast()) {
+    return Error{EINVAL, fmt::format("{} is a multicast address: only UD sends to those",
+                                     flow->destination.text())};
+  }
+  const auto port = wires_.for_path(flow->destination).source_port(flow->source, qp.qpn);
+  if (!port) return port.error();
+  a.flow = *flow;
+  a.flow.source_port = *port;
+  return Ok{};
+}
+
+/// Datagrams may come to, and leave from, any address of the device. An address that can't be
+/// opened doesn't keep the others closed.
+Status Reachability::open_datagrams(const Device& device, QueuePair& qp) {
+  if (!qp.ports) qp.ports = std::make_unique<SourcePorts>();
+  std::optional<Error> problem;
+  for (const IpAddress& address : device.gids) {
+    if (address == IpAddress{} || qp.ports->at(address) != 0) continue;
+    Status opened = open_address(address, device.interface_index);
+    const auto port = opened ? wires_.network().source_port(address, qp.pair->qpn)
+                             : Result<std::uint16_t>{opened.error()};
+    if (port && qp.ports->add(address, *port)) continue;
+    problem = port ? Error{ENOMEM, fmt::format("it has {} addresses already", SourcePorts::kMost)}
+                   : port.error();
+    log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.pair->qpn.value(), address.text(),
+        problem->message);
+  }
+  if (qp.ports->empty() && problem) return *problem;
+  wildcards_.add(qp);
+  return Ok{};
+}
+
+Status Reachability::open_wildcard(wire::Family family) {
+  wildcards_.add_listeners(family);
+  return open_for_listeners(list_devices_(), LogLevel::warn);
+}
+
+/// An address that can't be opened (another user has it, or it is still tentative) doesn't keep the
+/// others closed.
+Status Reachability::open_for_listeners(const std::vector<Device>& devices, LogLevel level) {
+  bool any = false;
+  Status last = Error{EADDRNOTAVAIL, "no address to listen at"};
+  for (const Device& device : devices) {
+    for (const IpAddress& address : device.gids) {
+      if (address == IpAddress{} || !wildcards_.listens_at(address)) continue;
+      auto opened = open_address(address, device.interface_index);
+      any = any || opened.ok();
+      if (opened) continue;
+      log(level, "a listener at every address isn't heard at {}: {}", address.text(),
+          opened.error().message);
+      last = std::move(opened);
+    }
+  }
+  return any ? Ok{} : last;
+}
+
+void Reachability::follow_devices() {
+  if (wildcards_.empty()) return;
+  const auto devices = list_devices_();
+  (void)open_for_listeners(devices, LogLevel::debug);
+  for (QueuePair* qp : wildcards_.pairs()) {
+    const auto device = std::find_if(devices.begin(), devices.end(),
+                                     [&](const Device& d) { return d.name == qp->device; });
+    if (device != devices.end()) (void)open_datagrams(*device, *qp);
+  }
+}
+
+Status Reachability::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  const auto group = group_of(gid);
+  if (!group) return Error{EINVAL, fmt::format("{} is not a multicast GID", gid.text())};
+  const Membership membership{*group, device.interface_index};
+  if (std::find(qp.groups.begin(), qp.groups.end(), membership) != qp.groups.end()) return Ok{};
+  wire::UdpWire& wire = wires_.for_path(*group);
+  if (auto joined = wire.join(*group, device.interface_index); !joined) return joined;
+  if (auto attached = rnic_.attach_multicast(*qp.pair, *group); !attached) {
+    wire.leave(*group, device.interface_index);
+    return attached;
+  }
+  qp.groups.push_back(membership);
+  return Ok{};
+}
+
+Status Reachability::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
+  const IpAddress group = group_of(gid).value_or(gid);
+  if (auto detached = rnic_.detach_multicast(*qp.pair, group); !detached) return detached;
+  wires_.for_path(group).leave(group, device.interface_index);
+  std::erase(qp.groups, Membership{group, device.interface_index});
+  return Ok{};
+}
+
+void Reachability::leave_groups(QueuePair& qp) {
+  for (const Membership& m : qp.groups) wires_.for_path(m.group).leave(m.group, m.interface);
+  qp.groups.clear();
+}
+
+}  // namespace verbena::host

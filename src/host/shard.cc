@@ -1,0 +1,220 @@
+#include "host/shard.h"
+
+#include <algorithm>
+#include <new>
+#include <thread>
+
+#include "base/bytes.h"
+#include "host/completion_queue.h"
+#include "host/log.h"
+#include "packet/bth.h"
+#include "packet/mad.h"
+
+namespace verbena::host {
+
+Shard::Shard(ShardParts parts, NicThread& thread)
+    : state_{std::move(parts), [&thread](int fd) { return thread.watch_data(fd); }},
+      trace_{state_.outputs.trace()},
+      thread_{thread} {}
+
+// ---- rounds
+
+bool Shard::run_round(Receive receive) {
+  try {
+    return try_round(receive);
+  } catch (const std::bad_alloc&) {
+    blocked_ = true;
+    return false;
+  }
+}
+
+bool Shard::try_round(Receive receive) {
+  now_ = now();
+  if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
+  received_ = receive == Receive::yes && state_.wires.receive(*this);
+  if (receive == Receive::yes && state_.raw.receive(*this)) received_ = true;
+  blocked_ = !state_.rnic.work(state_.wires.sink(), now_);
+  if (!state_.connections.work(now_)) blocked_ = true;
+  if (!state_.connections.manager().events().empty()) notifier_.set_pending(true);
+  state_.wires.flush();
+  raise_events();
+  if (const std::string* error = state_.wires.new_send_error()) log(LogLevel::warn, "{}", *error);
+  state_.outputs.after_round(state_.wires.network());
+  return received_ || (state_.rnic.has_work() && !blocked_);
+}
+
+namespace {
+
+/// The host's part of what an event is about.
+EventSource& source_of(const engine::Event& e) {
+  if (e.qp != nullptr) return static_cast<QueuePair*>(e.qp->cookie)->events;
+  if (e.srq != nullptr) return static_cast<SharedReceiveQueue*>(e.srq->cookie)->events;
+  return static_cast<CompletionQueue*>(e.cq->cookie())->events;
+}
+
+}  // namespace
+
+void Shard::raise_events() {
+  for (engine::CompletionQueue* ring : state_.rnic.notifications()) {
+    auto* cq = static_cast<CompletionQueue*>(ring->cookie());
+    if (cq->channel == nullptr) continue;
+    cq->channel->raise(*cq);
+    woke_sleeper_ = true;
+  }
+  state_.rnic.notifications().clear();
+  for (const engine::Event& e : state_.rnic.events()) {
+    EventSource& source = source_of(e);
+    if (source.channel == nullptr) continue;
+    source.channel->raise({static_cast<std::uint8_t>(e.kind), &source});
+  }
+  state_.rnic.events().clear();
+}
+
+void Shard::follow_devices() try {
+  devices_changed_.store(false);
+  state_.reachability.follow_devices();
+} catch (const std::bad_alloc&) {
+  devices_changed_.store(true);
+  throw;
+}
+
+void Shard::exchange() {
+  run_round(Receive::no);
+  for (int i = 0; i < kRounds && run_round(Receive::yes); ++i) {
+  }
+}
+
+void Shard::send_everything(Instant end) {
+  exchange();
+  state_.rnic.send_delayed_acks();
+  while (run_round(Receive::no) && now() < end) {  // a round serves a few queue pairs
+  }
+}
+
+Instant Shard::wake_at() const {
+  const Instant deadline =
+      std::min({state_.rnic.next_deadline(), state_.connections.next_deadline(),
+                state_.wires.next_deadline()});
+  if (blocked_) return std::min(now_ + kBlockedPause, deadline);
+  if (state_.rnic.has_work()) return now_;
+  return deadline;
+}
+
+bool Shard::lock_until(Instant end) {
+  while (!lock_.try_lock()) {
+    if (now() >= end) return false;
+    std::this_thread::sleep_for(kLockPause);
+  }
+  return true;
+}
+
+// ---- threads of the program
+
+void Shard::send_inline() {
+  // Whoever has the lock looks for doorbells after releasing it, so a failed try loses nothing.
+  const NoCancellation shield;
+  while (unlocked_rnic().has_doorbells()) {
+    if (!lock_.try_lock()) return;
+    ShardLockHolder holder{lock_, std::adopt_lock};
+    run_round(Receive::no);
+    const Instant deadline = wake_at();
+    holder.unlock();
+    thread_.wake_by(deadline);
+    notify_observer(ConnectionObserver::Wait::no);
+  }
+}
+
+void Shard::progress_inline(const engine::CompletionQueue& polled) {
+  {
+    const NoCancellation shield;
+    if (!lock_.try_lock()) return;
+    ShardLockHolder holder{lock_, std::adopt_lock};
+    run_round(Receive::yes);
+    thread_.polled(now_, !polled.armed());  // a program that asked for an event goes to sleep
+    const Instant deadline = wake_at();
+    holder.unlock();
+    thread_.wake_by(deadline);
+  }
+  notify_observer(ConnectionObserver::Wait::no);
+  send_inline();
+}
+
+void Shard::notify_observer(ConnectionObserver::Wait wait) {
+  // A thread of the program doesn't wait for the observer's lock: the NIC thread does.
+  if (!notifier_.pending()) return;
+  const NoCancellation shield;
+  if (!notifier_.notify(wait)) thread_.wake_by(now());
+}
+
+std::vector<cm::Event> Shard::take_connection_events() {
+  return inspect([this](ShardState& state) {
+    notifier_.set_pending(false);
+    return std::exchange(state.connections.manager().events(), {});
+  });
+}
+
+void Shard::devices_changed() {
+  devices_changed_.store(true);
+  thread_.wake_by(now());
+}
+
+// ---- the NIC thread
+
+NicThread::Work::Outcome Shard::run(bool control) {
+  if (control) {
+    lock_.lock();
+  } else if (!lock_.try_lock()) {
+    return {now() + kLockPause, false, false};  // a thread of the program makes progress
+  }
+  ShardLockHolder holder{lock_, std::adopt_lock};
+  const NicThread::Work::Outcome outcome = run_rounds(control);
+  holder.unlock();
+  notify_observer(ConnectionObserver::Wait::yes);
+  send_inline();
+  return outcome;
+}
+
+NicThread::Work::Outcome Shard::run_rounds(bool control) {
+  now_ = now();
+  woke_sleeper_ = false;
+  if (control) state_.wires.serve_control(*this);
+  bool useful = false;
+  for (int i = 0; i < kRounds && run_round(Receive::yes); ++i) useful = useful || received_;
+  return {wake_at(), useful, woke_sleeper_};
+}
+
+// ---- frames and questions from the wire
+
+void Shard::datagram(const packet::Datagram& d) {
+  const bool management = d.bytes.size() >= packet::Bth::kSize &&
+                          Qpn{load_be24(&d.bytes[packet::kDestinationQpn])} == packet::kGsiQpn;
+  if (management) {
+    state_.connections.receive(d, now_);
+  } else {
+    state_.rnic.receive(d, now_);
+  }
+}
+
+std::string Shard::account() {
+  Statistics s = state_.outputs.statistics(state_.rnic, state_.wires.network());
+  // There may be more pairs than fit into a message.
+  s.unlisted += s.pairs.size();
+  s.pairs.clear();
+  return as_json(s);
+}
+
+// ---- fork(): other functions lock, unlock and use the state, so the analysis can't follow.
+
+void Shard::lock_for_fork() NO_THREAD_SAFETY_ANALYSIS { lock_.lock(); }
+void Shard::unlock_after_fork() NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
+
+void Shard::abandon() NO_THREAD_SAFETY_ANALYSIS {
+  state_.rnic.observe(nullptr);
+  trace_ = nullptr;
+  state_.outputs.abandon();
+  state_.wires.abandon();
+  state_.raw.abandon();
+  state_.frames->abandon();
+}
+
+}  // namespace verbena::host

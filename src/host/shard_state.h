@@ -1,0 +1,58 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "engine/rnic.h"
+#include "host/connections/connection_service.h"
+#include "host/observation/outputs.h"
+#include "host/raw_packets/raw_ports.h"
+#include "host/reachability/reachability.h"
+#include "host/system_entropy.h"
+#include "host/wires.h"
+#include "memory/frame_buffers.h"
+#include "memory/host_memory.h"
+
+namespace verbena::host {
+
+/// What a shard is made of. The wire's buffers are the first bytes of `frames`, those of raw
+/// packets the last ones.
+struct ShardParts {
+  std::unique_ptr<memory::FrameBuffers> frames;
+  Wires wires;
+  Outputs outputs;
+  Reachability::ListDevices list_devices;
+};
+
+/// What a shard lock guards. Code that is given one runs with the lock held.
+struct ShardState {
+  /// `watch`: see RawPorts.
+  ShardState(ShardParts parts, std::function<bool(int fd)> watch)
+      : frames{std::move(parts.frames)},
+        program_memory{*frames},
+        outputs{std::move(parts.outputs)},
+        wires{std::move(parts.wires)},
+        raw{frames->bytes().last(RawPorts::kBufferBytes), std::move(watch)},
+        rnic{wires.network().slot(), program_memory, entropy},
+        connections{wires, entropy},
+        reachability{rnic, wires, std::move(parts.list_devices)} {
+    rnic.observe(outputs.trace());
+    rnic.set_ethernet(&raw);
+  }
+  ShardState(const ShardState&) = delete;
+  ShardState& operator=(const ShardState&) = delete;
+
+  std::unique_ptr<memory::FrameBuffers> frames;
+  memory::HostMemory program_memory;
+  Outputs outputs;
+  SystemEntropy entropy;
+  Wires wires;
+  RawPorts raw;
+  engine::Rnic rnic;
+  ConnectionService connections;
+  Reachability reachability;
+  std::uint64_t next_pair = 0;  // number of the next queue pair
+};
+
+}  // namespace verbena::host

@@ -1,0 +1,133 @@
+#include "memory/host_memory.h"
+
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <functional>
+
+#include "memory/program_memory.h"
+#include "system/kernel_calls.h"
+
+namespace verbena::memory {
+
+namespace {
+
+/// The ICRC of one frame and the headers of the next.
+constexpr std::size_t kMaxGap = 128;
+constexpr std::size_t kMaxPieces = 128;
+
+bool within(std::span<const std::uint8_t> memory, std::span<const std::uint8_t> piece) {
+  const std::less_equal<const std::uint8_t*> before;
+  return before(memory.data(), piece.data()) &&
+         before(piece.data() + piece.size(), memory.data() + memory.size());
+}
+
+}  // namespace
+
+bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> into) {
+  if (!within(frames_.bytes(), into)) return false;
+  auto at = frames_.offset_of(into.data());
+  for (const Segment& s : from) {
+    const auto n =
+        kernel::pwrite(frames_.fd(), reinterpret_cast<const void*>(s.address), s.length, at);
+    if (n != static_cast<ssize_t>(s.length)) return false;
+    at += static_cast<off_t>(s.length);
+  }
+  return true;
+}
+
+bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Segment> into) {
+  if (!within(frames_.bytes(), from)) {
+    const std::span<std::uint8_t> scratch = frames_.scratch();
+    if (from.size() > scratch.size()) return false;
+    std::copy(from.begin(), from.end(), scratch.begin());
+    from = scratch.first(from.size());
+  }
+  auto at = frames_.offset_of(from.data());
+  for (const Segment& s : into) {
+    const auto n = kernel::pread(frames_.fd(), reinterpret_cast<void*>(s.address), s.length, at);
+    if (n != static_cast<ssize_t>(s.length)) return false;
+    at += static_cast<off_t>(s.length);
+  }
+  return true;
+}
+
+bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
+  static constexpr std::array<std::uint8_t, kMaxGap> kZeros{};
+  const std::size_t size = into.first.size();
+  const std::size_t gap = into.stride - size;
+  std::array<iovec, kMaxPieces> pieces;
+  if (gap > kMaxGap || 2 * into.count > kMaxPieces) return Dma::gather_parts(address, into);
+  const std::size_t bytes = into.count * into.stride - gap;
+  if (!within(frames_.bytes(), {into.first.data(), bytes})) return false;
+  for (std::size_t i = 0; i < into.count; ++i) {
+    pieces[2 * i] = {reinterpret_cast<void*>(address + i * size), size};
+    pieces[2 * i + 1] = {const_cast<std::uint8_t*>(kZeros.data()), gap};
+  }
+  const auto n = kernel::pwritev(frames_.fd(), pieces.data(), static_cast<int>(2 * into.count - 1),
+                                 frames_.offset_of(into.first.data()));
+  return n == static_cast<ssize_t>(bytes);
+}
+
+bool HostMemory::scatter_all(std::span<const Copy> list) {
+  const std::span<const std::uint8_t> frames = frames_.bytes();
+  while (!list.empty()) {
+    std::array<std::uint8_t, kMaxGap> nowhere;
+    std::array<iovec, kMaxPieces> pieces;
+    const std::span<const std::uint8_t> first = list.front().from;
+    if (!within(frames, first)) return Dma::scatter_all(list);
+    std::size_t count = 0;
+    std::size_t bytes = 0;
+    std::size_t taken = 0;
+    for (; taken < list.size() && count + 2 <= kMaxPieces; ++taken) {
+      const Copy& c = list[taken];
+      const auto gap = static_cast<std::size_t>(c.from.data() - (first.data() + bytes));
+      if (gap > kMaxGap || !within(frames, c.from)) break;  // one that lies before has a huge gap
+      if (gap > 0) pieces[count++] = {nowhere.data(), gap};
+      pieces[count++] = {reinterpret_cast<void*>(c.to), c.from.size()};
+      bytes += gap + c.from.size();
+    }
+    const auto n = kernel::preadv(frames_.fd(), pieces.data(), static_cast<int>(count),
+                                  frames_.offset_of(first.data()));
+    if (n != static_cast<ssize_t>(bytes)) return false;
+    list = list.subspan(taken);
+  }
+  return true;
+}
+
+namespace {
+
+/// The word, if the program could write it now.
+std::uint64_t* writable_word(std::uint64_t address) {
+  return prepare_program_memory({address, sizeof(std::uint64_t)}, /*write=*/true)
+             ? reinterpret_cast<std::uint64_t*>(address)
+             : nullptr;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> HostMemory::compare_swap(std::uint64_t address, std::uint64_t compare,
+                                                      std::uint64_t swap) {
+  std::uint64_t* const word = writable_word(address);
+  if (word == nullptr) return std::nullopt;
+  std::atomic_ref{*word}.compare_exchange_strong(compare, swap);
+  return compare;  // what it held, either way
+}
+
+std::optional<std::uint64_t> HostMemory::fetch_add(std::uint64_t address, std::uint64_t add) {
+  std::uint64_t* const word = writable_word(address);
+  if (word == nullptr) return std::nullopt;
+  return std::atomic_ref{*word}.fetch_add(add);
+}
+
+bool HostMemory::store(std::uint64_t address, std::uint64_t value) {
+  std::uint64_t* const word = writable_word(address);
+  if (word == nullptr) return false;
+  std::atomic_ref{*word}.store(value);
+  return true;
+}
+
+}  // namespace verbena::memory

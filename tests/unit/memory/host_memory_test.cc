@@ -1,0 +1,150 @@
+#include "memory/host_memory.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace verbena::memory {
+namespace {
+
+std::uint64_t address_of(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
+
+class HostMemoryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    auto made = FrameBuffers::create(1 << 20);
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    frames = std::move(*made);
+    memory.emplace(*frames);
+    std::iota(program.begin(), program.end(), std::uint8_t{1});
+  }
+
+  std::unique_ptr<FrameBuffers> frames;
+  std::optional<HostMemory> memory;
+  std::vector<std::uint8_t> program = std::vector<std::uint8_t>(5000);
+};
+
+/// Two pages of the program's, the second of which is gone.
+class HalfGone {
+ public:
+  HalfGone() : page_{static_cast<std::size_t>(sysconf(_SC_PAGESIZE))} {
+    at_ = static_cast<std::uint8_t*>(
+        mmap(nullptr, 2 * page_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    munmap(at_ + page_, page_);
+  }
+  ~HalfGone() { munmap(at_, page_); }
+  HalfGone(const HalfGone&) = delete;
+  HalfGone& operator=(const HalfGone&) = delete;
+
+  [[nodiscard]] std::uint8_t* end() const { return at_ + page_; }
+
+ private:
+  std::size_t page_;
+  std::uint8_t* at_;
+};
+
+TEST_F(HostMemoryTest, PartsOfFramesAreFilledInOrder) {
+  constexpr std::size_t kSize = 1024;
+  constexpr std::size_t kStride = kSize + 16;
+  const auto first = frames->bytes().subspan(100, kSize);
+  ASSERT_TRUE(memory->gather_parts(address_of(program.data()), {first, kStride, 4}));
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_TRUE(
+        std::equal(program.begin() + static_cast<std::ptrdiff_t>(i * kSize),
+                   program.begin() + static_cast<std::ptrdiff_t>((i + 1) * kSize),
+                   frames->bytes().begin() + static_cast<std::ptrdiff_t>(100 + i * kStride)))
+        << i;
+  }
+  EXPECT_EQ(frames->bytes()[100 + 3 * kStride + kSize], 0) << "nothing behind the last";
+}
+
+TEST_F(HostMemoryTest, PartsFarApartAreFilledToo) {
+  const auto first = frames->bytes().first(100);
+  ASSERT_TRUE(memory->gather_parts(address_of(program.data()), {first, 5000, 3}));
+  EXPECT_EQ(frames->bytes()[10'000], program[200]);
+}
+
+TEST_F(HostMemoryTest, PartsFromMemoryThatIsGoneAreRefused) {
+  const HalfGone half;
+  const auto first = frames->bytes().first(100);
+  EXPECT_FALSE(memory->gather_parts(address_of(half.end() - 150), {first, 116, 2}));
+  EXPECT_TRUE(memory->gather_parts(address_of(half.end() - 200), {first, 116, 2}));
+}
+
+TEST_F(HostMemoryTest, PartsOutsideTheFramesAreRefused) {
+  std::array<std::uint8_t, 100> elsewhere{};
+  EXPECT_FALSE(memory->gather_parts(address_of(program.data()), {elsewhere, 50, 2}));
+  const auto last = frames->bytes().last(100);
+  EXPECT_FALSE(memory->gather_parts(address_of(program.data()), {last, 116, 2}));
+}
+
+class Scattered : public HostMemoryTest {
+ protected:
+  void SetUp() override {
+    HostMemoryTest::SetUp();
+    std::iota(frames->bytes().begin(), frames->bytes().end(), std::uint8_t{7});
+  }
+  Copy to(std::size_t offset, std::size_t from, std::size_t size) {
+    return {frames->bytes().subspan(from, size), address_of(&target[offset])};
+  }
+  void expect(std::size_t offset, std::size_t from, std::size_t size) {
+    EXPECT_TRUE(std::equal(target.begin() + static_cast<std::ptrdiff_t>(offset),
+                           target.begin() + static_cast<std::ptrdiff_t>(offset + size),
+                           frames->bytes().begin() + static_cast<std::ptrdiff_t>(from)))
+        << offset;
+  }
+
+  std::vector<std::uint8_t> target = std::vector<std::uint8_t>(1000);
+};
+
+TEST_F(Scattered, WithHeadersBetween) {
+  ASSERT_TRUE(memory->scatter_all(std::array{to(0, 12, 100), to(100, 128, 100), to(300, 244, 50)}));
+  expect(0, 12, 100);
+  expect(100, 128, 100);
+  expect(300, 244, 50);
+  EXPECT_EQ(target[200], 0) << "headers go nowhere";
+}
+
+TEST_F(Scattered, InAnyOrderOfFramesAndFarApart) {
+  ASSERT_TRUE(
+      memory->scatter_all(std::array{to(0, 5000, 10), to(10, 100, 10), to(20, 90'000, 10)}));
+  expect(0, 5000, 10);
+  expect(10, 100, 10);
+  expect(20, 90'000, 10);
+}
+
+TEST_F(Scattered, MoreThanOneCallTakes) {
+  std::vector<Copy> list;
+  for (std::size_t i = 0; i < 200; ++i) list.push_back(to(5 * i, 30 * i, 5));
+  ASSERT_TRUE(memory->scatter_all(list));
+  for (std::size_t i = 0; i < 200; ++i) expect(5 * i, 30 * i, 5);
+}
+
+TEST_F(Scattered, FromOutsideTheFrames) {
+  const std::array<std::uint8_t, 3> word{9, 8, 7};
+  ASSERT_TRUE(memory->scatter_all(std::array{to(0, 0, 10), Copy{word, address_of(&target[20])}}));
+  expect(0, 0, 10);
+  EXPECT_EQ(target[22], 7);
+}
+
+TEST_F(Scattered, NothingWaitsToBeFinished) {
+  ASSERT_TRUE(memory->scatter_all(std::array{to(0, 12, 100)}));
+  EXPECT_FALSE(memory->pending());
+  EXPECT_TRUE(memory->finish());
+}
+
+TEST_F(Scattered, MemoryThatIsGoneIsRefused) {
+  const HalfGone half;
+  const Copy gone{frames->bytes().subspan(300, 10), address_of(half.end() - 5)};
+  EXPECT_FALSE(memory->scatter_all(std::array{to(0, 0, 10), gone, to(20, 400, 10)}));
+  expect(0, 0, 10);
+}
+
+}  // namespace
+}  // namespace verbena::memory
