@@ -116,7 +116,7 @@ struct Side {
   Randomness randomness;
   engine::Rnic rnic;
   engine::PdId pd = rnic.alloc_pd().value();
-  engine::CompletionQueue cq{65'536, nullptr};
+  engine::CompletionQueue cq{65'536};
   std::vector<engine::QueuePair*> qps;
 };
 

@@ -51,16 +51,15 @@ About about(ibv_event_type type) {
 ibv_async_event to_c(const host::AsyncEvent& event) {
   ibv_async_event to{};
   to.event_type = static_cast<ibv_event_type>(event.kind);
-  void* const object = event.source != nullptr ? event.source->user : nullptr;
   switch (about(to.event_type)) {
     case About::cq:
-      to.element.cq = to_c(static_cast<Cq*>(object));
+      to.element.cq = to_c(static_cast<Cq*>(event.source));
       break;
     case About::qp:
-      to.element.qp = &static_cast<Qp*>(object)->qp_base;
+      to.element.qp = &static_cast<Qp*>(event.source)->qp_base;
       break;
     case About::srq:
-      to.element.srq = static_cast<Srq*>(object);
+      to.element.srq = static_cast<Srq*>(event.source);
       break;
     case About::other:
       to.element.port_num = 1;

@@ -66,7 +66,7 @@ VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
       errno = event.error().code;
       return -1;
     }
-    Cq& taken = *static_cast<Cq*>((*event)->events.user);
+    Cq& taken = *static_cast<Cq*>((*event)->events);
     *cq = to_c(&taken);
     *cq_context = taken.cq_context;
     return 0;

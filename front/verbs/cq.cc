@@ -34,13 +34,14 @@ Result<Cq*> create_cq(ibv_context* context, const CqInit& init) {
   Listed listed{context_of(context).objects.cqs, cq.get()};
   host::CompletionChannel* const events =
       init.channel != nullptr ? channel_of(init.channel).events.get() : nullptr;
-  const Result<host::CompletionQueue*> queue = (*nic)->create_cq(
-      init.entries, events, {context_of(context).events.get(), cq.get()}, init.overrun);
+  cq->listener = context_of(context).events.get();
+  const Result<host::CompletionQueue*> queue =
+      (*nic)->create_cq(init.entries, events, cq.get(), init.overrun);
   if (!queue) return queue.error();
   cq->context = context;
   cq->channel = init.channel;
   cq->cq_context = init.user;
-  cq->cqe = static_cast<int>((*queue)->ring.capacity());
+  cq->cqe = static_cast<int>((*queue)->capacity());
   pthread_mutex_init(&cq->mutex, nullptr);
   pthread_cond_init(&cq->cond, nullptr);
   cq->nic = *nic;

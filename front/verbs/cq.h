@@ -11,7 +11,7 @@
 namespace verbena::front {
 
 /// Every completion queue has the extended form; ibv_cq is the beginning of ibv_cq_ex.
-struct Cq : ibv_cq_ex {
+struct Cq : ibv_cq_ex, host::EventSource {
   host::Nic* nic = nullptr;
   host::CompletionQueue* queue = nullptr;
   unsigned users = 0;  // queue pairs; under lock_lists()

@@ -32,7 +32,7 @@ Result<Flow*> create(Qp& qp, const ibv_flow_attr& attr) {
   if (!rule) return rule.error();
   auto flow = std::make_unique<Flow>();
   Listed listed{context.objects.flows, flow.get()};
-  const auto id = qp.nic->create_flow(*qp.queues, std::move(rule).value());
+  const auto id = qp.nic->create_flow(*qp.pair, std::move(rule).value());
   if (!id) return id.error();
   flow->context = qp.qp_base.context;
   flow->handle = *id;
@@ -47,7 +47,7 @@ Result<Flow*> create(Qp& qp, const ibv_flow_attr& attr) {
 
 Status destroy(Flow* flow) {
   if (is_live(flow->nic)) {
-    if (Status s = flow->nic->destroy_flow(*flow->qp->queues, flow->id); !s) return s;
+    if (Status s = flow->nic->destroy_flow(*flow->qp->pair, flow->id); !s) return s;
   }
   {
     const auto lock = lock_lists();

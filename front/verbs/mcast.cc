@@ -20,7 +20,7 @@ Status change(ibv_qp* ibqp, const ibv_gid& gid, Change how) {
   IpAddress::Bytes bytes;
   std::memcpy(bytes.data(), gid.raw, bytes.size());
   return of_qp(qp.qp_base.qp_num,
-               (qp.nic->*how)(*qp.queues, context_of(qp.qp_base.context).now(), IpAddress{bytes}));
+               (qp.nic->*how)(*qp.pair, context_of(qp.qp_base.context).now(), IpAddress{bytes}));
 }
 
 }  // namespace

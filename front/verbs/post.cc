@@ -182,7 +182,7 @@ int send_one(const Qp& qp, const ibv_send_wr& wr) {
     r.remote_address = wr.wr.rdma.remote_addr;
     r.rkey = Key{wr.wr.rdma.rkey};
     r.sges = *sges;
-    if (add_details(qp, wr, r)) result = qp.nic->post_send(*qp.queues, r);
+    if (add_details(qp, wr, r)) result = qp.nic->post_send(*qp.pair, r);
   }
   if (result != engine::PostResult::posted) {
     explain("ibv_post_send", "qp", qp.qp_base.qp_num, wr.wr_id, result);
@@ -234,14 +234,14 @@ int post_send(ibv_qp* ibqp, ibv_send_wr* wr, ibv_send_wr** bad_wr) noexcept {
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
   const auto lock = qp.batch ? std::unique_lock{qp.batch->mutex} : std::unique_lock<std::mutex>{};
   const int code = post_list(wr, bad_wr, [&](const ibv_send_wr& one) { return send_one(qp, one); });
-  qp.nic->kick(*qp.queues);
+  qp.nic->kick(*qp.pair);
   return code;
 }
 
 int post_recv(ibv_qp* ibqp, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   const Qp& qp = qp_of(ibqp);
   if (!is_live(qp.nic)) return refuse_inherited(wr, bad_wr);
-  return receive_list(*qp.nic, *qp.queues, "ibv_post_recv", "qp", qp.qp_base.qp_num, wr, bad_wr);
+  return receive_list(*qp.nic, *qp.pair, "ibv_post_recv", "qp", qp.qp_base.qp_num, wr, bad_wr);
 }
 
 int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
@@ -253,7 +253,7 @@ int post_srq_recv(ibv_srq* ibsrq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcep
 int post_wq_recv(ibv_wq* ibwq, ibv_recv_wr* wr, ibv_recv_wr** bad_wr) noexcept {
   const Wq& wq = wq_of(ibwq);
   if (!is_live(wq.nic)) return refuse_inherited(wr, bad_wr);
-  return receive_list(*wq.nic, *wq.queues, "ibv_post_wq_recv", "wq", wq.wq_num, wr, bad_wr);
+  return receive_list(*wq.nic, *wq.pair, "ibv_post_wq_recv", "wq", wq.wq_num, wr, bad_wr);
 }
 
 }  // namespace verbena::front

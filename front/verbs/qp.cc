@@ -152,7 +152,7 @@ std::uint32_t inline_room(const ibv_qp_init_attr_ex& attr) {
        words ? std::uint32_t{sizeof(std::uint64_t)} : 0});
 }
 
-engine::CompletionQueue* ring_of(Cq* cq) { return cq != nullptr ? &cq->queue->ring : nullptr; }
+host::CompletionQueue* queue_of(const Cq* cq) { return cq != nullptr ? cq->queue : nullptr; }
 
 /// What was made is told in `attr.cap`.
 Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
@@ -193,8 +193,8 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   }
   Listed listed{context_of(context).objects.qps, qp.get()};
   const engine::QpInit init{.pd = pd != nullptr ? pd->id : engine::PdId{},
-                            .send_cq = ring_of(send_cq),
-                            .receive_cq = ring_of(receive_cq),
+                            .send_cq = queue_of(send_cq),
+                            .receive_cq = queue_of(receive_cq),
                             .max_send = parts.sends ? attr.cap.max_send_wr : 0,
                             .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
                             .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
@@ -202,15 +202,15 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
                             .max_inline = parts.sends ? inline_room(attr) : 0,
                             .signal_all = attr.sq_sig_all != 0,
                             .type = *type,
-                            .srq = srq != nullptr ? srq->queue->queue : nullptr,
+                            .srq = srq != nullptr ? srq->queue : nullptr,
                             .xrcd = xrcd != nullptr ? xrcd->id : engine::XrcdId{}};
-  const host::EventSource events{context_of(context).events.get(), qp.get()};
-  const Result<host::QueuePair*> queues =
+  qp->listener = context_of(context).events.get();
+  const Result<host::QueuePair*> made =
       *type == engine::QpType::raw_packet
-          ? nic->create_raw_qp(init, context_of(context).now(), events, std::move(*spread))
-          : nic->create_qp(init, events);
-  if (!queues) return queues.error();
-  const engine::QueuePair& pair = *(*queues)->pair;
+          ? nic->create_raw_qp(init, context_of(context).now(), qp.get(), std::move(*spread))
+          : nic->create_qp(init, qp.get());
+  if (!made) return made.error();
+  const host::QueuePair& pair = **made;
   attr.cap = {.max_send_wr = pair.sq.depth(),
               .max_recv_wr = pair.rq.depth(),
               .max_send_sge = pair.sq.max_sge(),
@@ -231,7 +231,7 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   pthread_mutex_init(&classic.mutex, nullptr);
   pthread_cond_init(&classic.cond, nullptr);
   qp->nic = nic;
-  qp->queues = *queues;
+  qp->pair = *made;
   qp->cap = attr.cap;
   qp->signal_all = attr.sq_sig_all != 0;
   listed.keep();
@@ -281,7 +281,7 @@ Status modify(Qp& qp, const ibv_qp_attr& attr, unsigned mask) {
   const Context& context = context_of(qp.qp_base.context);
   const Result<engine::QpAttributes> to = attributes_from_c(context, attr, mask);
   if (!to) return to.error();
-  if (Status s = qp.nic->modify_qp(*qp.queues, context.now(), *to, mask); !s) return s;
+  if (Status s = qp.nic->modify_qp(*qp.pair, context.now(), *to, mask); !s) return s;
   if ((mask & IBV_QP_STATE) != 0) qp.qp_base.state = attr.qp_state;
   return Ok{};
 }
@@ -300,7 +300,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* attr) {
 Status destroy(Qp* qp, Unacked unacked) {
   ibv_qp& classic = qp->qp_base;
   if (is_live(qp->nic)) {
-    const Result<unsigned> taken = qp->nic->destroy_qp(qp->queues);
+    const Result<unsigned> taken = qp->nic->destroy_qp(qp->pair);
     if (!taken) return taken.error();
     if (unacked == Unacked::awaited) {
       await_acknowledgements(classic, classic.events_completed, *taken);
@@ -347,7 +347,7 @@ VERBENA_EXPORT int ibv_query_qp(ibv_qp* qp, ibv_qp_attr* attr, int attr_mask,
     Qp& ours = qp_of(qp);
     if (!is_live(ours.nic)) return inherited("the queue pair");
     // The mask is a hint: everything is cheap to tell.
-    *attr = attributes_to_c(ours.nic->query_qp(*ours.queues), ours.cap);
+    *attr = attributes_to_c(ours.nic->query_qp(*ours.pair), ours.cap);
     qp->state = attr->qp_state;
     *init_attr = {.qp_context = qp->qp_context,
                   .send_cq = qp->send_cq,

@@ -15,9 +15,9 @@ namespace verbena::front {
 struct WqTable;
 
 /// Every queue pair has the extended form, which begins with the classic one, `qp_base`.
-struct Qp : newer::QpEx {
+struct Qp : newer::QpEx, host::EventSource {
   host::Nic* nic = nullptr;
-  host::QueuePair* queues = nullptr;
+  host::QueuePair* pair = nullptr;
   ibv_qp_cap cap{};
   bool signal_all = false;
   WqTable* table = nullptr;          // that it spreads its frames over

@@ -35,20 +35,21 @@ Result<ibv_srq*> create(const SrqRequest& request, ibv_srq_attr& attr) {
 
   auto srq = std::make_unique<Srq>();
   Listed listed{context.objects.srqs, srq.get()};
+  srq->listener = context.events.get();
   const Result<host::SharedReceiveQueue*> queue = pd.nic->create_srq(
       {.pd = pd.id,
        .depth = attr.max_wr,
        .max_sge = attr.max_sge,
-       .xrc_cq = cq != nullptr ? &cq->queue->ring : nullptr,
+       .xrc_cq = cq != nullptr ? cq->queue : nullptr,
        .xrcd = request.xrcd != nullptr ? xrcd_of(request.xrcd).id : engine::XrcdId{}},
-      {context.events.get(), srq.get()});
+      srq.get());
   if (!queue) return queue.error();
-  attr.max_wr = (*queue)->queue->queue.depth();
-  attr.max_sge = (*queue)->queue->queue.max_sge();
+  attr.max_wr = (*queue)->depth();
+  attr.max_sge = (*queue)->max_sge();
   srq->context = pd.context;
   srq->srq_context = request.user;
   srq->pd = request.pd;
-  srq->handle = (*queue)->queue->number;
+  srq->handle = (*queue)->number;
   pthread_mutex_init(&srq->mutex, nullptr);
   pthread_cond_init(&srq->cond, nullptr);
   srq->nic = pd.nic;
@@ -152,8 +153,8 @@ VERBENA_EXPORT int ibv_query_srq(ibv_srq* srq, ibv_srq_attr* attr) {
   return guarded_status("ibv_query_srq", [&]() -> Status {
     const Srq& ours = srq_of(srq);
     if (!is_live(ours.nic)) return inherited("the shared receive queue");
-    *attr = {.max_wr = ours.queue->queue->queue.depth(),
-             .max_sge = ours.queue->queue->queue.max_sge(),
+    *attr = {.max_wr = ours.queue->depth(),
+             .max_sge = ours.queue->max_sge(),
              .srq_limit = ours.nic->srq_limit(*ours.queue)};
     return Ok{};
   });

@@ -10,7 +10,7 @@ namespace verbena::front {
 
 struct Cq;
 
-struct Srq : ibv_srq {
+struct Srq : ibv_srq, host::EventSource {
   host::Nic* nic = nullptr;
   host::SharedReceiveQueue* queue = nullptr;
   Cq* xrc_cq = nullptr;  // of XRC

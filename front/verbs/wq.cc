@@ -45,25 +45,24 @@ Result<ibv_wq*> create(ibv_context* context, ibv_wq_init_attr& attr) {
   if (!is_live(cq.nic)) return inherited("the completion queue");
   auto wq = std::make_unique<Wq>();
   Listed listed{context_of(context).objects.wqs, wq.get()};
-  const Result<host::QueuePair*> queues = pd.nic->create_qp({.pd = pd.id,
-                                                             .receive_cq = &cq.queue->ring,
-                                                             .max_receive = attr.max_wr,
-                                                             .max_receive_sge = attr.max_sge,
-                                                             .type = engine::QpType::raw_packet});
-  if (!queues) return queues.error();
-  const engine::QueuePair& pair = *(*queues)->pair;
-  attr.max_wr = pair.rq.depth();
-  attr.max_sge = pair.rq.max_sge();
+  const Result<host::QueuePair*> pair = pd.nic->create_qp({.pd = pd.id,
+                                                           .receive_cq = cq.queue,
+                                                           .max_receive = attr.max_wr,
+                                                           .max_receive_sge = attr.max_sge,
+                                                           .type = engine::QpType::raw_packet});
+  if (!pair) return pair.error();
+  attr.max_wr = (*pair)->rq.depth();
+  attr.max_sge = (*pair)->rq.max_sge();
   wq->context = context;
   wq->pd = attr.pd;
   wq->cq = attr.cq;
-  wq->wq_num = pair.qpn.value();
+  wq->wq_num = (*pair)->qpn.value();
   wq->handle = wq->wq_num;
   wq->state = IBV_WQS_RESET;
   wq->wq_type = attr.wq_type;
   wq->post_recv = post_wq_recv;
   wq->nic = pd.nic;
-  wq->queues = *queues;
+  wq->pair = *pair;
   listed.keep();
   const auto lock = lock_lists();
   ++cq.users;
@@ -99,7 +98,7 @@ Status modify(Wq& wq, const ibv_wq_attr& attr) {
     engine::QpAttributes to;
     to.state = state;
     const unsigned port = state == engine::QpState::init ? engine::Attr::kPort : 0;
-    if (Status s = wq.nic->modify_qp(*wq.queues, context_of(wq.context).now(), to,
+    if (Status s = wq.nic->modify_qp(*wq.pair, context_of(wq.context).now(), to,
                                      engine::Attr::kState | port);
         !s) {
       return s;
@@ -176,7 +175,7 @@ Result<std::optional<host::Spread>> spread_of(const ibv_context* context,
   host::Spread spread{{key, static_cast<std::uint32_t>(attr.rx_hash_conf.rx_hash_fields_mask)}, {}};
   for (const Wq* wq : table_of(attr.rwq_ind_tbl).wqs) {
     if (!is_live(wq->nic)) return inherited("the indirection table");
-    spread.queues.push_back(wq->queues->pair);
+    spread.queues.push_back(wq->pair);
   }
   return Found{std::move(spread)};
 }
@@ -198,7 +197,7 @@ Status destroy(Wq* wq) {
     }
   }
   if (is_live(wq->nic)) {
-    const Result<unsigned> destroyed = wq->nic->destroy_qp(wq->queues);
+    const Result<unsigned> destroyed = wq->nic->destroy_qp(wq->pair);
     if (!destroyed) return destroyed.error();
   }
   {

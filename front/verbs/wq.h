@@ -19,8 +19,8 @@ struct WqLimits {
 
 struct Wq : ibv_wq {
   host::Nic* nic = nullptr;
-  host::QueuePair* queues = nullptr;  // a raw packet queue pair that sends nothing
-  unsigned tables = 0;                // that it is in; under lock_lists()
+  host::QueuePair* pair = nullptr;  // a raw packet queue pair that sends nothing
+  unsigned tables = 0;              // that it is in; under lock_lists()
 };
 
 struct WqTable : ibv_rwq_ind_table {

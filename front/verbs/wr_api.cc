@@ -37,7 +37,7 @@ void stage(const Qp& qp) {
     refuse(qp, EINVAL, "no address: ibv_wr_set_ud_addr() is missing");
     return;
   }
-  const auto result = host::Nic::stage_send(*qp.queues, b.request, b.staged);
+  const auto result = host::Nic::stage_send(*qp.pair, b.request, b.staged);
   if (result == engine::PostResult::posted) {
     ++b.staged;
     return;
@@ -234,11 +234,11 @@ int wr_complete(ibv_qp_ex* ibqp) {
   SendBatch& b = *qp.batch;
   stage(qp);
   if (b.error == 0 && b.staged > 0) {
-    b.error = code_of(qp.nic->publish_sends(*qp.queues, b.staged));
+    b.error = code_of(qp.nic->publish_sends(*qp.pair, b.staged));
   }
   const int code = b.error;
   b.mutex.unlock();
-  if (code == 0) qp.nic->kick(*qp.queues);
+  if (code == 0) qp.nic->kick(*qp.pair);
   return code;
 }
 

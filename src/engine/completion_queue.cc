@@ -11,8 +11,8 @@ CompletionQueue::Ring CompletionQueue::allocate(std::uint32_t capacity) {
   return ring;
 }
 
-CompletionQueue::CompletionQueue(std::uint32_t capacity, void* cookie, Overrun overrun)
-    : ring_{allocate(capacity)}, capacity_{capacity}, cookie_{cookie}, overrun_{overrun} {}
+CompletionQueue::CompletionQueue(std::uint32_t capacity, Overrun overrun)
+    : ring_{allocate(capacity)}, capacity_{capacity}, overrun_{overrun} {}
 
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const std::uint64_t head = head_.load();

@@ -25,11 +25,9 @@ class CompletionQueue {
     ignored,  // the program answers for it: IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN
   };
 
-  /// `cookie` comes back in the event that the queue raises.
-  CompletionQueue(std::uint32_t capacity, void* cookie, Overrun overrun = Overrun::fails);
+  explicit CompletionQueue(std::uint32_t capacity, Overrun overrun = Overrun::fails);
 
   [[nodiscard]] std::uint32_t capacity() const { return capacity_; }
-  [[nodiscard]] void* cookie() const { return cookie_; }
 
   // Consumer side.
 
@@ -80,7 +78,6 @@ class CompletionQueue {
   [[nodiscard]] static Ring allocate(std::uint32_t capacity);
   Ring ring_;
   std::uint32_t capacity_;
-  void* cookie_;
   Overrun overrun_;
   alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push

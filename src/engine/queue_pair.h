@@ -48,9 +48,9 @@ struct QpInit {
   QpType type = QpType::rc;
   SharedReceiveQueue* srq = nullptr;
   XrcdId xrcd{};  // of XRC_RECV
-  void* cookie = nullptr;
 };
 
+/// Whoever owns the RNIC may derive from it: see Rnic::create_qp().
 struct QueuePair {
   QueuePair(Qpn number, const QpInit& init)
       : qpn{number},
@@ -61,9 +61,11 @@ struct QueuePair {
         srq{init.srq},
         xrcd{init.xrcd},
         signal_all{init.signal_all},
-        cookie{init.cookie},
         sq{init.max_send, init.max_send_sge, init.max_inline},
         rq{init.max_receive, init.max_receive_sge} {}
+  virtual ~QueuePair() = default;
+  QueuePair(const QueuePair&) = delete;
+  QueuePair& operator=(const QueuePair&) = delete;
 
   const Qpn qpn;
   const QpType type;
@@ -73,7 +75,6 @@ struct QueuePair {
   SharedReceiveQueue* const srq;  // instead of rq
   const XrcdId xrcd;
   const bool signal_all;
-  void* const cookie;
 
   std::atomic<QpState> state{QpState::reset};  // posting threads look at it
   QpAttributes attributes;

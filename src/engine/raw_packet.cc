@@ -50,7 +50,7 @@ std::optional<CompletionStatus> send_frame(Services& services, QueuePair& qp, co
 
 /// For the receive that a frame may take. False: there is no memory.
 bool make_room(QueuePair& qp) try {
-  qp.responder.receive.sges.reserve(qp.srq != nullptr ? qp.srq->queue.max_sge() : qp.rq.max_sge());
+  qp.responder.receive.sges.reserve(qp.srq != nullptr ? qp.srq->max_sge() : qp.rq.max_sge());
   return true;
 } catch (const std::bad_alloc&) {
   return false;

@@ -15,7 +15,7 @@ bool take_receive(Services& services, QueuePair& qp) {
   TakenReceive& receive = qp.responder.receive;
   if (receive.taken) return true;  // left over from a message that was given up
   SharedReceiveQueue* srq = shared_queue(qp);
-  ReceiveQueue& queue = srq != nullptr ? srq->queue : qp.rq;
+  ReceiveQueue& queue = srq != nullptr ? *srq : qp.rq;
   if (queue.empty()) return false;
   queue.take(receive);
   if (srq != nullptr && queue.size() < srq->limit) {

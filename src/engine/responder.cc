@@ -19,10 +19,10 @@ namespace {
 
 /// Of the receive that a request may take.
 std::uint32_t max_receive_sge(const Services& services, const QueuePair& qp, const Packet& p) {
-  if (qp.srq != nullptr) return qp.srq->queue.max_sge();
+  if (qp.srq != nullptr) return qp.srq->max_sge();
   if (qp.type != QpType::xrc_receive) return qp.rq.max_sge();
   const auto named = services.srqs.find(p.xrceth.xrcsrq);
-  return named != services.srqs.end() ? named->second->queue.max_sge() : 0;
+  return named != services.srqs.end() ? named->second->max_sge() : 0;
 }
 
 }  // namespace

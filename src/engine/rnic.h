@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -23,6 +24,7 @@
 #include "engine/qp_table.h"
 #include "engine/queue_pair.h"
 #include "engine/run_queue.h"
+#include "engine/setup_error.h"
 #include "engine/shared_receive_queue.h"
 #include "engine/timer_queue.h"
 #include "memory/null_memory.h"
@@ -93,11 +95,15 @@ class Rnic {
   Status close_xrcd(XrcdId xrcd);
   /// Before a completion queue goes.
   void forget(const CompletionQueue& cq);
-  [[nodiscard]] Result<SharedReceiveQueue*> create_srq(const SrqInit& init);
+  /// `Queue` may derive from SharedReceiveQueue: it is made of (number, init, more…).
+  template <typename Queue = SharedReceiveQueue, typename... More>
+  [[nodiscard]] Result<Queue*> create_srq(const SrqInit& init, More&&... more);
   Status set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   /// EBUSY while queue pairs use it.
   Status destroy_srq(SharedReceiveQueue& srq);
-  [[nodiscard]] Result<QueuePair*> create_qp(const QpInit& init);
+  /// `Pair` may derive from QueuePair: it is made of (number, init, more…).
+  template <typename Pair = QueuePair, typename... More>
+  [[nodiscard]] Result<Pair*> create_qp(const QpInit& init, More&&... more);
   Status modify_qp(QueuePair& qp, const QpAttributes& to, unsigned mask);
   /// Before the program ends its service, by another state or by destroying it: what it executed is
   /// acknowledged, for the program may know of it.
@@ -119,7 +125,7 @@ class Rnic {
   [[nodiscard]] PostResult post_receive(QueuePair& qp, const ReceiveRequest& request);
   [[nodiscard]] static PostResult post_receive(SharedReceiveQueue& srq,
                                                const ReceiveRequest& request) {
-    return srq.queue.post(request);
+    return srq.post(request);
   }
   /// Posts are waiting for work(). Any thread.
   [[nodiscard]] bool has_doorbells() const { return !doorbells_.empty(); }
@@ -165,6 +171,11 @@ class Rnic {
  private:
   [[nodiscard]] Status check_domains(const QpInit& init) const;
   [[nodiscard]] unsigned& users_of_domain(const QueuePair& qp);
+  /// Checks what is to be made, makes room for it, and finds its number.
+  [[nodiscard]] Result<std::uint32_t> prepare_srq(const SrqInit& init);
+  [[nodiscard]] Result<Qpn> prepare_qp(const QpInit& init);
+  void add(std::unique_ptr<SharedReceiveQueue> srq);
+  void add(std::unique_ptr<QueuePair> qp);
   [[nodiscard]] Result<Qpn> new_qpn();
   [[nodiscard]] Key new_key();
   void demultiplex(const packet::Datagram& datagram, Instant now);
@@ -211,5 +222,29 @@ class Rnic {
   TimerQueue timers_;
   packet::EthernetSink* ethernet_ = nullptr;
 };
+
+template <typename Queue, typename... More>
+Result<Queue*> Rnic::create_srq(const SrqInit& init, More&&... more) try {
+  const auto number = prepare_srq(init);
+  if (!number) return number.error();
+  auto srq = std::make_unique<Queue>(*number, init, std::forward<More>(more)...);
+  Queue* const made = srq.get();
+  add(std::move(srq));
+  return made;
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
+
+template <typename Pair, typename... More>
+Result<Pair*> Rnic::create_qp(const QpInit& init, More&&... more) try {
+  const auto qpn = prepare_qp(init);
+  if (!qpn) return qpn.error();
+  auto qp = std::make_unique<Pair>(*qpn, init, std::forward<More>(more)...);
+  Pair* const made = qp.get();
+  add(std::move(qp));
+  return made;
+} catch (const std::bad_alloc&) {
+  return no_memory();
+}
 
 }  // namespace verbena::engine

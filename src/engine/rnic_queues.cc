@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
 #include "engine/responder_transmit.h"
 #include "engine/rnic.h"
@@ -35,9 +37,10 @@ Status Rnic::close_xrcd(XrcdId xrcd) try {
   return no_memory();
 }
 
-Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) try {
-  const auto domain = domains_.find(static_cast<std::uint32_t>(init.pd));
-  if (domain == domains_.end()) return Error{EINVAL, "no such protection domain"};
+Result<std::uint32_t> Rnic::prepare_srq(const SrqInit& init) {
+  if (!domains_.contains(static_cast<std::uint32_t>(init.pd))) {
+    return Error{EINVAL, "no such protection domain"};
+  }
   if (srqs_.size() >= Limits::kMaxSharedQueues) {
     return Error{ENOMEM, "all shared receive queues are in use"};
   }
@@ -51,20 +54,21 @@ Result<SharedReceiveQueue*> Rnic::create_srq(const SrqInit& init) try {
   make_room_for_queues();
   std::uint32_t number = entropy_.next() & Qpn::kMask;
   while (number == 0 || srqs_.contains(number)) number = entropy_.next() & Qpn::kMask;
-  SharedReceiveQueue* const srq =
-      srqs_.emplace(number, std::make_unique<SharedReceiveQueue>(number, init)).first->second.get();
-  ++domain->second;
-  if (init.xrc_cq != nullptr) {
-    ++init.xrc_cq->users;
-    ++xrc_domains_.at(static_cast<std::uint32_t>(init.xrcd));
+  return number;
+}
+
+void Rnic::add(std::unique_ptr<SharedReceiveQueue> srq) {
+  const SharedReceiveQueue& added = *srq;
+  srqs_.emplace(added.number, std::move(srq));
+  ++domains_.at(static_cast<std::uint32_t>(added.pd));
+  if (added.xrc_cq != nullptr) {
+    ++added.xrc_cq->users;
+    ++xrc_domains_.at(static_cast<std::uint32_t>(added.xrcd));
   }
-  return srq;
-} catch (const std::bad_alloc&) {
-  return no_memory();
 }
 
 Status Rnic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) try {
-  if (limit > srq.queue.depth()) return over_limit("srq_limit", limit, srq.queue.depth());
+  if (limit > srq.depth()) return over_limit("srq_limit", limit, srq.depth());
   srq.limit = limit;
   return Ok{};
 } catch (const std::bad_alloc&) {
@@ -154,22 +158,21 @@ Status Rnic::check_domains(const QpInit& init) const {
   return Error{EINVAL, "no such protection domain"};
 }
 
-Result<QueuePair*> Rnic::create_qp(const QpInit& init) try {
+Result<Qpn> Rnic::prepare_qp(const QpInit& init) {
   if (auto legal = check_domains(init); !legal) return legal.error();
   if (auto legal = check_queues(init); !legal) return legal.error();
   if (auto legal = check_limits(init); !legal) return legal.error();
   auto qpn = new_qpn();
-  if (!qpn) return qpn.error();
-  make_room_for_queues();
+  if (qpn) make_room_for_queues();
+  return qpn;
+}
 
-  QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));
+void Rnic::add(std::unique_ptr<QueuePair> made) {
+  const QueuePair& qp = qps_.insert(std::move(made));
   ++users_of_domain(qp);
-  if (init.send_cq != nullptr) ++init.send_cq->users;
-  if (init.receive_cq != nullptr) ++init.receive_cq->users;
-  if (init.srq != nullptr) ++init.srq->users;
-  return &qp;
-} catch (const std::bad_alloc&) {
-  return no_memory();
+  if (qp.send_cq != nullptr) ++qp.send_cq->users;
+  if (qp.receive_cq != nullptr) ++qp.receive_cq->users;
+  if (qp.srq != nullptr) ++qp.srq->users;
 }
 
 unsigned& Rnic::users_of_domain(const QueuePair& qp) {

@@ -17,25 +17,25 @@ struct SrqInit {
   CompletionQueue* xrc_cq = nullptr;
   /// For XRC: only queue pairs of the same domain reach it.
   XrcdId xrcd{};
-  void* cookie = nullptr;
 };
 
-/// A receive queue of many queue pairs (IBA 10.2.9.3).
-struct SharedReceiveQueue {
+/// A receive queue of many queue pairs (IBA 10.2.9.3). Whoever owns the RNIC may derive from it:
+/// see Rnic::create_srq().
+struct SharedReceiveQueue : ReceiveQueue {
   SharedReceiveQueue(std::uint32_t srqn, const SrqInit& init)
-      : number{srqn},
+      : ReceiveQueue{init.depth, init.max_sge},
+        number{srqn},
         pd{init.pd},
         xrc_cq{init.xrc_cq},
-        xrcd{init.xrcd},
-        cookie{init.cookie},
-        queue{init.depth, init.max_sge} {}
+        xrcd{init.xrcd} {}
+  virtual ~SharedReceiveQueue() = default;
+  SharedReceiveQueue(const SharedReceiveQueue&) = delete;
+  SharedReceiveQueue& operator=(const SharedReceiveQueue&) = delete;
 
   const std::uint32_t number;  // 24 bits; XRC requests name it
   const PdId pd;
   CompletionQueue* const xrc_cq;
   const XrcdId xrcd;
-  void* const cookie;
-  ReceiveQueue queue;
   std::uint32_t limit = 0;  // fewer receives than this raise one event; 0: none
   unsigned users = 0;
 };

@@ -10,17 +10,17 @@
 
 namespace verbena::host {
 
-/// A completion queue and the channel that its events go to.
-struct CompletionQueue {
-  using Overrun = engine::CompletionQueue::Overrun;
-  CompletionQueue(std::uint32_t entries, CompletionChannel* completions, EventSource source,
+/// The engine's completion queue, and the channel that its events go to. The host's RNIC has no
+/// others.
+struct CompletionQueue : engine::CompletionQueue {
+  CompletionQueue(std::uint32_t entries, CompletionChannel* completions, EventSource* source,
                   Overrun overrun = Overrun::fails)
-      : ring{entries, this, overrun}, channel{completions}, events{source} {}
+      : engine::CompletionQueue{entries, overrun}, channel{completions}, events{source} {}
 
-  engine::CompletionQueue ring;
-  CompletionChannel* const channel;  // may be nullptr
-  EventSource events;
-  SpinLock polling;  // one consumer at a time
+  // On another cache line than what the engine writes with each completion.
+  alignas(64) CompletionChannel* const channel;  // may be nullptr
+  EventSource* const events;                     // nullptr: nobody wants to hear of it
+  SpinLock polling;                              // one consumer at a time
   // These three belong to the channel.
   unsigned events_taken = 0;
   unsigned events_waiting = 0;
@@ -28,5 +28,9 @@ struct CompletionQueue {
 
   std::atomic<unsigned> vain_polls{0};
 };
+
+[[nodiscard]] inline CompletionQueue& host_of(engine::CompletionQueue& cq) {
+  return static_cast<CompletionQueue&>(cq);
+}
 
 }  // namespace verbena::host

@@ -76,7 +76,7 @@ class Nic {
   /// EBUSY while queues are in it.
   Status close_xrcd(engine::XrcdId xrcd);
   [[nodiscard]] Result<CompletionQueue*> create_cq(std::uint32_t entries,
-                                                   CompletionChannel* channel, EventSource events,
+                                                   CompletionChannel* channel, EventSource* events,
                                                    CompletionQueue::Overrun overrun = {});
   /// EINVAL when more completions wait than would fit.
   Status resize_cq(CompletionQueue& cq, std::uint32_t entries);
@@ -91,16 +91,18 @@ class Nic {
   [[nodiscard]] Unacknowledged stop_events(CompletionQueue& cq);
   /// EBUSY while a queue pair uses it.
   Status destroy_cq(CompletionQueue* cq);
-  [[nodiscard]] Result<SharedReceiveQueue*> create_srq(engine::SrqInit init, EventSource events);
+  [[nodiscard]] Result<SharedReceiveQueue*> create_srq(const engine::SrqInit& init,
+                                                       EventSource* events);
   Status set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit);
   [[nodiscard]] std::uint32_t srq_limit(const SharedReceiveQueue& srq);
   /// EBUSY while queue pairs use it. Returns how many of its events the program took.
   [[nodiscard]] Result<unsigned> destroy_srq(SharedReceiveQueue* srq);
-  [[nodiscard]] Result<QueuePair*> create_qp(engine::QpInit init, EventSource events = {});
+  [[nodiscard]] Result<QueuePair*> create_qp(const engine::QpInit& init,
+                                             EventSource* events = nullptr);
   /// One of raw packets, which are the device's interface's. EPERM without CAP_NET_RAW. What a
   /// `spread` names outlives it.
-  [[nodiscard]] Result<QueuePair*> create_raw_qp(engine::QpInit init, const Device& device,
-                                                 EventSource events,
+  [[nodiscard]] Result<QueuePair*> create_raw_qp(const engine::QpInit& init, const Device& device,
+                                                 EventSource* events,
                                                  std::optional<Spread> spread = {});
   /// From now on a raw packet queue pair gets the frames that the rule names. EPERM.
   [[nodiscard]] Result<FlowRules::Id> create_flow(QueuePair& qp, FlowRule rule);

@@ -26,8 +26,8 @@ engine::PostResult traced(Trace* trace, const Queue& queue, const Request& r, Po
 
 /// The source port of a datagram. False: its source is no address that the queue pair sends from.
 bool add_source_port(const QueuePair& qp, engine::SendRequest& r) {
-  const bool sends = qp.pair->state.load(std::memory_order_relaxed) >= engine::QpState::rts;
-  if (qp.pair->type != engine::QpType::ud || !sends) return true;
+  const bool sends = qp.state.load(std::memory_order_relaxed) >= engine::QpState::rts;
+  if (qp.type != engine::QpType::ud || !sends) return true;
   packet::Flow& flow = r.destination.flow;
   flow.source_port = qp.ports ? qp.ports->at(flow.source) : std::uint16_t{0};
   return flow.source_port != 0;
@@ -37,34 +37,34 @@ bool add_source_port(const QueuePair& qp, engine::SendRequest& r) {
 
 engine::PostResult Nic::stage_send(QueuePair& qp, engine::SendRequest r, std::uint32_t staged) {
   if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
-  return engine::Rnic::stage_send(*qp.pair, r, staged);
+  return engine::Rnic::stage_send(qp, r, staged);
 }
 
 engine::PostResult Nic::publish_sends(QueuePair& qp, std::uint32_t staged) {
-  engine::SendQueue& queue = qp.pair->sq;
+  engine::SendQueue& queue = qp.sq;
   if (Trace* trace = state_->shard().trace()) {
     const Instant at = now();
     for (std::uint64_t i = queue.tail(); i < queue.tail() + staged; ++i) {
-      trace->posted(at, *qp.pair, queue.at(i));
+      trace->posted(at, qp, queue.at(i));
     }
   }
-  return state_->shard().unlocked_rnic().publish_sends(*qp.pair, staged);
+  return state_->shard().unlocked_rnic().publish_sends(qp, staged);
 }
 
 engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
   if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
-  return traced(state_->shard().trace(), *qp.pair, r,
-                [&] { return state_->shard().unlocked_rnic().post_send(*qp.pair, r); });
+  return traced(state_->shard().trace(), qp, r,
+                [&] { return state_->shard().unlocked_rnic().post_send(qp, r); });
 }
 
 engine::PostResult Nic::post_receive(QueuePair& qp, const engine::ReceiveRequest& r) {
-  return traced(state_->shard().trace(), *qp.pair, r,
-                [&] { return state_->shard().unlocked_rnic().post_receive(*qp.pair, r); });
+  return traced(state_->shard().trace(), qp, r,
+                [&] { return state_->shard().unlocked_rnic().post_receive(qp, r); });
 }
 
 engine::PostResult Nic::post_receive(SharedReceiveQueue& srq, const engine::ReceiveRequest& r) {
-  return traced(state_->shard().trace(), *srq.queue, r,
-                [&] { return engine::Rnic::post_receive(*srq.queue, r); });
+  return traced(state_->shard().trace(), srq, r,
+                [&] { return engine::Rnic::post_receive(srq, r); });
 }
 
 void Nic::kick(QueuePair& qp) {
@@ -73,13 +73,13 @@ void Nic::kick(QueuePair& qp) {
 }
 
 void Nic::arm(CompletionQueue& cq, bool solicited_only) {
-  cq.ring.arm(solicited_only);
+  cq.arm(solicited_only);
   state_->thread().return_to_duty();
 }
 
 std::size_t Nic::take(CompletionQueue& cq, std::span<engine::Completion> out) {
   const std::lock_guard lock{cq.polling};
-  return cq.ring.poll(out);
+  return cq.poll(out);
 }
 
 std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
@@ -88,7 +88,7 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
     // The peer may be waiting for this core. Yield before the second look, not after it: a program
     // whose poll found nothing looks elsewhere, so the answer must be fresh.
     if (cq.vain_polls.load(std::memory_order_relaxed) >= kVainPolls) sched_yield();
-    state_->shard().progress_inline(cq.ring);
+    state_->shard().progress_inline(cq);
     n = take(cq, out);
   }
   if (n > 0) {

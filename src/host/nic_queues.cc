@@ -22,19 +22,19 @@ Status Nic::resize_cq(CompletionQueue& cq, std::uint32_t entries) {
   if (auto legal = check_entries(entries); !legal) return legal;
   return state_->shard().locked([&](ShardState&) -> Status {
     const std::lock_guard polling{cq.polling};
-    if (cq.ring.resize(entries)) return Ok{};
+    if (cq.resize(entries)) return Ok{};
     return Error{EINVAL, fmt::format("more than {} completions wait in it", entries)};
   });
 }
 
 Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel* channel,
-                                        EventSource events, CompletionQueue::Overrun overrun) {
+                                        EventSource* events, CompletionQueue::Overrun overrun) {
   if (auto legal = check_entries(entries); !legal) return legal.error();
   return new CompletionQueue{entries, channel, events, overrun};
 }
 
 void Nic::moderate_cq(CompletionQueue& cq, std::uint16_t count, Duration period) {
-  state_->shard().locked([&](ShardState&) { cq.ring.moderate(count, period); });
+  state_->shard().locked([&](ShardState&) { cq.moderate(count, period); });
 }
 
 Nic::Unacknowledged Nic::stop_events(CompletionQueue& cq) {
@@ -46,44 +46,35 @@ Nic::Unacknowledged Nic::stop_events(CompletionQueue& cq) {
 
 Status Nic::destroy_cq(CompletionQueue* cq) {
   return state_->shard().locked([&](ShardState& s) -> Status {
-    if (cq->ring.users != 0) {
-      return Error{EBUSY, fmt::format("{} queues still complete into it", cq->ring.users)};
+    if (cq->users != 0) {
+      return Error{EBUSY, fmt::format("{} queues still complete into it", cq->users)};
     }
     if (cq->channel != nullptr) cq->channel->forget(*cq);
     forget_events(cq->events);
-    s.rnic.forget(cq->ring);
+    s.rnic.forget(*cq);
     delete cq;
     return Ok{};
   });
 }
 
-Result<SharedReceiveQueue*> Nic::create_srq(engine::SrqInit init, EventSource events) {
-  auto srq = std::make_unique<SharedReceiveQueue>();
-  srq->events = events;
-  init.cookie = srq.get();
-  const auto queue = state_->shard().locked([&](ShardState& s) { return s.rnic.create_srq(init); });
-  if (!queue) return queue.error();
-  srq->queue = *queue;
-  return srq.release();
+Result<SharedReceiveQueue*> Nic::create_srq(const engine::SrqInit& init, EventSource* events) {
+  return state_->shard().locked(
+      [&](ShardState& s) { return s.rnic.create_srq<SharedReceiveQueue>(init, events); });
 }
 
 Status Nic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
-  return state_->shard().locked(
-      [&](ShardState& s) { return s.rnic.set_srq_limit(*srq.queue, limit); });
+  return state_->shard().locked([&](ShardState& s) { return s.rnic.set_srq_limit(srq, limit); });
 }
 
 std::uint32_t Nic::srq_limit(const SharedReceiveQueue& srq) {
-  return state_->shard().locked([&](ShardState&) { return srq.queue->limit; });
+  return state_->shard().locked([&](ShardState&) { return srq.limit; });
 }
 
 Result<unsigned> Nic::destroy_srq(SharedReceiveQueue* srq) {
   return state_->shard().locked([&](ShardState& s) -> Result<unsigned> {
-    if (auto destroyed = s.rnic.destroy_srq(*srq->queue); !destroyed) {
-      return destroyed.error();
-    }
-    const unsigned taken = forget_events(srq->events);
-    delete srq;
-    return taken;
+    const EventSource* const events = srq->events;
+    if (auto destroyed = s.rnic.destroy_srq(*srq); !destroyed) return destroyed.error();
+    return forget_events(events);
   });
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-// The engine's queues, and what the host keeps beside them.
+// The engine's queues, with what the host keeps of each. The host's RNIC has no others.
 
 #include <algorithm>
 #include <array>
@@ -12,8 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/event.h"
 #include "engine/queue_pair.h"
 #include "engine/shared_receive_queue.h"
+#include "host/completion_queue.h"
 #include "host/events/event_channel.h"
 
 namespace verbena::host {
@@ -59,20 +61,35 @@ struct Membership {
   friend bool operator==(const Membership&, const Membership&) = default;
 };
 
-struct QueuePair {
-  engine::QueuePair* pair = nullptr;
-  EventSource events;
-  std::atomic<std::uint64_t> kicked{0};  // requests posted when it was told to send last
-  std::uint64_t number = 0;              // in the order of creation
+struct QueuePair : engine::QueuePair {
+  QueuePair(Qpn assigned, const engine::QpInit& init, EventSource* source, std::uint64_t nth)
+      : engine::QueuePair{assigned, init}, events{source}, number{nth} {}
+
+  EventSource* const events;             // nullptr: nobody wants to hear of it
+  const std::uint64_t number;            // in the order of creation
   std::string device;                    // from INIT on
   std::unique_ptr<SourcePorts> ports{};  // UD, from RTR on, at the device's addresses
   std::vector<Membership> groups;        // UD
   unsigned rules = 0;                    // raw packets: flow rules that lead to it
+  std::atomic<std::uint64_t> kicked{0};  // requests posted when it was told to send last
 };
 
-struct SharedReceiveQueue {
-  engine::SharedReceiveQueue* queue = nullptr;
-  EventSource events;
+struct SharedReceiveQueue : engine::SharedReceiveQueue {
+  SharedReceiveQueue(std::uint32_t srqn, const engine::SrqInit& init, EventSource* source)
+      : engine::SharedReceiveQueue{srqn, init}, events{source} {}
+
+  EventSource* const events;  // nullptr: nobody wants to hear of it
 };
+
+[[nodiscard]] inline const QueuePair& host_of(const engine::QueuePair& qp) {
+  return static_cast<const QueuePair&>(qp);
+}
+
+/// Whom an event of the engine concerns. nullptr: nobody.
+[[nodiscard]] inline EventSource* source_of(const engine::Event& e) {
+  if (e.qp != nullptr) return host_of(*e.qp).events;
+  if (e.srq != nullptr) return static_cast<const SharedReceiveQueue&>(*e.srq).events;
+  return host_of(*e.cq).events;
+}
 
 }  // namespace verbena::host

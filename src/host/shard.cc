@@ -43,29 +43,18 @@ bool Shard::try_round(Receive receive) {
   return received_ || (state_.rnic.has_work() && !blocked_);
 }
 
-namespace {
-
-/// The host's part of what an event is about.
-EventSource& source_of(const engine::Event& e) {
-  if (e.qp != nullptr) return static_cast<QueuePair*>(e.qp->cookie)->events;
-  if (e.srq != nullptr) return static_cast<SharedReceiveQueue*>(e.srq->cookie)->events;
-  return static_cast<CompletionQueue*>(e.cq->cookie())->events;
-}
-
-}  // namespace
-
 void Shard::raise_events() {
   for (engine::CompletionQueue* ring : state_.rnic.notifications()) {
-    auto* cq = static_cast<CompletionQueue*>(ring->cookie());
-    if (cq->channel == nullptr) continue;
-    cq->channel->raise(*cq);
+    CompletionQueue& cq = host_of(*ring);
+    if (cq.channel == nullptr) continue;
+    cq.channel->raise(cq);
     woke_sleeper_ = true;
   }
   state_.rnic.notifications().clear();
   for (const engine::Event& e : state_.rnic.events()) {
-    EventSource& source = source_of(e);
-    if (source.channel == nullptr) continue;
-    source.channel->raise({static_cast<std::uint8_t>(e.kind), &source});
+    EventSource* const source = source_of(e);
+    if (source == nullptr || source->listener == nullptr) continue;
+    source->listener->raise({static_cast<std::uint8_t>(e.kind), source});
   }
   state_.rnic.events().clear();
 }

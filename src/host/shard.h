@@ -169,7 +169,7 @@ class Shard final : wire::DatagramSink, RawPorts::Taker {
 inline bool Shard::posts_may_wait(QueuePair& qp) {
   constexpr std::uint64_t kBusyWith = 8;  // requests
   constexpr std::uint64_t kMost = 16;     // of them wait
-  const engine::SendQueue& queue = qp.pair->sq;
+  const engine::SendQueue& queue = qp.sq;
   const std::uint64_t tail = queue.tail();
   const std::uint64_t kicked = qp.kicked.load(std::memory_order_relaxed);
   const bool busy = tail - queue.head() > kBusyWith && tail - kicked < kMost;

@@ -60,8 +60,8 @@ constexpr std::uint64_t kWindowSize = kAreaSize / 2;
 }  // namespace
 
 Device::Device() : arena_(kGap + kAreas * (kAreaSize + kGap), kGuard), rnic_{1, *this, *this} {
-  for (auto& cq : cqs_) cq = std::make_unique<engine::CompletionQueue>(256, nullptr);
-  for (auto& cq : xrc_cqs_) cq = std::make_unique<engine::CompletionQueue>(64, nullptr);
+  for (auto& cq : cqs_) cq = std::make_unique<engine::CompletionQueue>(256);
+  for (auto& cq : xrc_cqs_) cq = std::make_unique<engine::CompletionQueue>(64);
   pd_ = rnic_.alloc_pd().value();
   create_memory();
   srq_ = rnic_.create_srq({.pd = pd_, .depth = kDepth, .max_sge = 2}).value();

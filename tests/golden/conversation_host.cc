@@ -29,8 +29,8 @@ T checked(Result<T> r) {
 
 Host::Host(HostSetup setup)
     : setup_{std::move(setup)},
-      send_cq_{std::make_unique<engine::CompletionQueue>(2 * kQueueDepth, nullptr)},
-      receive_cq_{std::make_unique<engine::CompletionQueue>(2 * kQueueDepth, nullptr)},
+      send_cq_{std::make_unique<engine::CompletionQueue>(2 * kQueueDepth)},
+      receive_cq_{std::make_unique<engine::CompletionQueue>(2 * kQueueDepth)},
       rnic_{setup_.qpn.slot(), *this, *this} {
   // Drawn in this order: the region's key, the queue pair's number.
   numbers_ = {setup_.qpn.value(), setup_.key.value()};

@@ -488,7 +488,7 @@ struct XrcAnswers : RcAnswers {
 };
 
 TEST_F(XrcAnswers, MessageCompletesInTheQueueThatItBeganWith) {
-  engine::CompletionQueue other_cq{16, nullptr};
+  engine::CompletionQueue other_cq{16};
   auto* other =
       c.b.node->rnic()
           .create_srq(

@@ -194,7 +194,7 @@ class SharedReceives {
   void look_at_limits() {
     const auto& events = senders_[0].peer.node->events;
     for (Queue& q : queues_) {
-      if (q.limit != 0 && q.srq->queue.size() < q.limit) {
+      if (q.limit != 0 && q.srq->size() < q.limit) {
         q.limit = 0;
         ++q.told;
       }
@@ -217,7 +217,7 @@ class SharedReceives {
       if (r.posted) --some;
     }
     Queue& q = queues_[chance_.pick(static_cast<std::uint32_t>(queues_.size()))];
-    const auto size = static_cast<std::uint32_t>(q.srq->queue.size());
+    const auto size = static_cast<std::uint32_t>(q.srq->size());
     if (q.limit == 0 && size > 0 && chance_.one_in(8)) {
       q.limit = 1 + chance_.pick(size);
       ASSERT_TRUE(senders_[0].peer.node->rnic().set_srq_limit(*q.srq, q.limit).ok());

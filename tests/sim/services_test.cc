@@ -232,7 +232,7 @@ TEST(Srq, QueuePairInErrorLeavesTheSharedReceivesAlone) {
   ASSERT_TRUE(p.c.b.node->rnic().modify_qp(*p.c.b.qp, to, Attr::kState).ok());
   p.settle();
   EXPECT_TRUE(p.c.b.cq->empty());
-  EXPECT_EQ(p.c.b.srq->queue.size(), 1u);
+  EXPECT_EQ(p.c.b.srq->size(), 1u);
   EXPECT_TRUE(p.c.b.node->saw(EventKind::last_wqe_reached));
 }
 

@@ -285,7 +285,7 @@ End make_end(Node& node, const ConnectOptions& o, engine::QpType type, bool srq,
   End e;
   e.node = &node;
   e.pd = e.node->rnic().alloc_pd().value();
-  e.cq = std::make_shared<engine::CompletionQueue>(cq != 0 ? cq : 4 * o.depth, nullptr);
+  e.cq = std::make_shared<engine::CompletionQueue>(cq != 0 ? cq : 4 * o.depth);
   const bool xrc = type == engine::QpType::xrc_receive;
   if (xrc) e.xrcd = e.node->rnic().open_xrcd().value();
   if (srq || xrc) {

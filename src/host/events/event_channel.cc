@@ -42,7 +42,7 @@ Result<AsyncEvent> EventChannel::get() {
     if (events_.empty()) continue;  // its source was destroyed meanwhile
     const AsyncEvent event = events_.front();
     events_.pop_front();
-    if (event.source != nullptr) ++event.source->taken;
+    if (event.source != nullptr) ++event.source->events_taken;
     return event;
   }
 }
@@ -51,7 +51,7 @@ unsigned EventChannel::forget(const EventSource& source) {
   const std::lock_guard lock{mutex_};
   tokens_.take_back(
       std::erase_if(events_, [&](const AsyncEvent& e) { return e.source == &source; }));
-  return source.taken;
+  return source.events_taken;
 }
 
 }  // namespace verbena::host

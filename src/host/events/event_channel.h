@@ -12,11 +12,11 @@ namespace verbena::host {
 
 class EventChannel;
 
-/// Something that asynchronous events can be about.
+/// Something that asynchronous events can be about. What the program knows it by derives from this,
+/// and outlives its part in the engine.
 struct EventSource {
-  EventChannel* channel = nullptr;  // nullptr: nobody listens
-  void* user = nullptr;             // the front's own
-  unsigned taken = 0;               // the channel's: events that the program got
+  EventChannel* listener = nullptr;  // nullptr: nobody listens
+  unsigned events_taken = 0;         // the channel's: those that the program got
 };
 
 /// What happened that no completion tells.
@@ -55,9 +55,10 @@ class EventChannel {
   std::atomic<std::uint64_t> lost_{0};
 };
 
-/// Ends the events of `source`. Returns how many the program took.
-inline unsigned forget_events(const EventSource& source) {
-  return source.channel != nullptr ? source.channel->forget(source) : 0;
+/// Ends the events of `source`, which may be nullptr. Returns how many the program took.
+inline unsigned forget_events(const EventSource* source) {
+  const bool heard = source != nullptr && source->listener != nullptr;
+  return heard ? source->listener->forget(*source) : 0;
 }
 
 }  // namespace verbena::host

@@ -32,10 +32,6 @@ void print(std::string_view text) {
   [[maybe_unused]] const auto n = kernel::write(STDERR_FILENO, text.data(), text.size());
 }
 
-const QueuePair& host_of(const engine::QueuePair& pair) {
-  return *static_cast<const QueuePair*>(pair.cookie);
-}
-
 }  // namespace
 
 Result<Outputs> Outputs::open(const settings::Settings& settings) {

@@ -168,15 +168,14 @@ std::string list_of(const std::vector<T>& items) {
 }  // namespace
 
 Statistics::Pair pair_of(const QueuePair& qp) {
-  const engine::QueuePair& pair = *qp.pair;
-  const bool connected = pair.type != engine::QpType::ud && pair.type != engine::QpType::raw_packet;
+  const bool connected = qp.type != engine::QpType::ud && qp.type != engine::QpType::raw_packet;
   return {.number = qp.number,
-          .qpn = pair.qpn,
-          .type = pair.type,
+          .qpn = qp.qpn,
+          .type = qp.type,
           .device = qp.device,
-          .peer = connected ? pair.attributes.flow.destination : IpAddress{},
-          .peer_qpn = connected ? pair.attributes.dest_qpn : Qpn{},
-          .counters = pair.counters};
+          .peer = connected ? qp.attributes.flow.destination : IpAddress{},
+          .peer_qpn = connected ? qp.attributes.dest_qpn : Qpn{},
+          .counters = qp.counters};
 }
 
 void PairRecords::add(const std::string& device, const engine::Counters& last) {

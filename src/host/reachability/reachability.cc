@@ -78,12 +78,12 @@ Status Reachability::open_datagrams(const Device& device, QueuePair& qp) {
   for (const IpAddress& address : device.gids) {
     if (address == IpAddress{} || qp.ports->at(address) != 0) continue;
     Status opened = open_address(address, device.interface_index);
-    const auto port = opened ? wires_.network().source_port(address, qp.pair->qpn)
+    const auto port = opened ? wires_.network().source_port(address, qp.qpn)
                              : Result<std::uint16_t>{opened.error()};
     if (port && qp.ports->add(address, *port)) continue;
     problem = port ? Error{ENOMEM, fmt::format("it has {} addresses already", SourcePorts::kMost)}
                    : port.error();
-    log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.pair->qpn.value(), address.text(),
+    log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.qpn.value(), address.text(),
         problem->message);
   }
   if (qp.ports->empty() && problem) return *problem;
@@ -133,7 +133,7 @@ Status Reachability::attach_multicast(QueuePair& qp, const Device& device, const
   if (std::find(qp.groups.begin(), qp.groups.end(), membership) != qp.groups.end()) return Ok{};
   wire::UdpWire& wire = wires_.for_path(*group);
   if (auto joined = wire.join(*group, device.interface_index); !joined) return joined;
-  if (auto attached = rnic_.attach_multicast(*qp.pair, *group); !attached) {
+  if (auto attached = rnic_.attach_multicast(qp, *group); !attached) {
     wire.leave(*group, device.interface_index);
     return attached;
   }
@@ -143,7 +143,7 @@ Status Reachability::attach_multicast(QueuePair& qp, const Device& device, const
 
 Status Reachability::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
   const IpAddress group = group_of(gid).value_or(gid);
-  if (auto detached = rnic_.detach_multicast(*qp.pair, group); !detached) return detached;
+  if (auto detached = rnic_.detach_multicast(qp, group); !detached) return detached;
   wires_.for_path(group).leave(group, device.interface_index);
   std::erase(qp.groups, Membership{group, device.interface_index});
   return Ok{};

@@ -17,7 +17,7 @@ Completion numbered(std::uint64_t id) {
 }
 
 TEST(CompletionQueue, KeepsOrderAndReportsOverrun) {
-  CompletionQueue cq{3, nullptr};
+  CompletionQueue cq{3};
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(cq.push(numbered(i)), Pushed::quietly);
   EXPECT_EQ(cq.push(numbered(3)), Pushed::overrun);
   std::array<Completion, 2> two;
@@ -32,14 +32,14 @@ TEST(CompletionQueue, KeepsOrderAndReportsOverrun) {
 }
 
 TEST(CompletionQueue, OneEventForOneRequest) {
-  CompletionQueue cq{8, nullptr};
+  CompletionQueue cq{8};
   cq.arm(false);
   EXPECT_EQ(cq.push(numbered(0)), Pushed::raise_event);
   EXPECT_EQ(cq.push(numbered(1)), Pushed::quietly);
 }
 
 TEST(CompletionQueue, SolicitedRequestWaitsForASolicitedCompletionOrAnError) {
-  CompletionQueue cq{8, nullptr};
+  CompletionQueue cq{8};
   cq.arm(true);
   EXPECT_EQ(cq.push(numbered(0)), Pushed::quietly);
   Completion solicited = numbered(1);
@@ -52,14 +52,14 @@ TEST(CompletionQueue, SolicitedRequestWaitsForASolicitedCompletionOrAnError) {
 }
 
 TEST(CompletionQueue, SolicitedRequestDoesNotWeakenOneForAny) {
-  CompletionQueue cq{8, nullptr};
+  CompletionQueue cq{8};
   cq.arm(false);
   cq.arm(true);
   EXPECT_EQ(cq.push(numbered(0)), Pushed::raise_event);
 }
 
 TEST(CompletionQueue, ModeratedEventsWaitForTheirCountOrTheirTime) {
-  CompletionQueue cq{16, nullptr};
+  CompletionQueue cq{16};
   cq.moderate(3, std::chrono::microseconds{10});
   const Instant start{std::chrono::seconds{1}};
   const auto at = [&](int us) {
@@ -90,7 +90,7 @@ TEST(CompletionQueue, ModeratedEventsWaitForTheirCountOrTheirTime) {
 }
 
 TEST(CompletionQueue, IgnoredOverrunLosesWhatDoesNotFit) {
-  CompletionQueue cq{1, nullptr, CompletionQueue::Overrun::ignored};
+  CompletionQueue cq{1, CompletionQueue::Overrun::ignored};
   EXPECT_EQ(cq.push(numbered(0)), Pushed::quietly);
   EXPECT_EQ(cq.push(numbered(1)), Pushed::quietly);
   std::array<Completion, 2> two;
@@ -99,7 +99,7 @@ TEST(CompletionQueue, IgnoredOverrunLosesWhatDoesNotFit) {
 }
 
 TEST(CompletionQueue, ResizingKeepsWhatWaits) {
-  CompletionQueue cq{4, nullptr};
+  CompletionQueue cq{4};
   std::array<Completion, 8> some;
   for (std::uint64_t i = 0; i < 3; ++i) EXPECT_EQ(cq.push(numbered(i)), Pushed::quietly);
   EXPECT_EQ(cq.poll(std::span{some}.first(1)), 1u);
@@ -115,7 +115,7 @@ TEST(CompletionQueue, ResizingKeepsWhatWaits) {
 // Arm, look again, sleep: the way every event-driven program goes. Nobody may sleep for ever.
 TEST(CompletionQueue, NoCompletionIsMissedBetweenArmingAndSleeping) {
   constexpr std::uint64_t kCount = 100'000;
-  CompletionQueue cq{16, nullptr};
+  CompletionQueue cq{16};
   std::atomic<std::uint64_t> events{0};
   std::jthread producer{[&] {
     for (std::uint64_t i = 0; i < kCount;) {
@@ -147,7 +147,7 @@ TEST(CompletionQueue, NoCompletionIsMissedBetweenArmingAndSleeping) {
 }
 
 TEST(CompletionQueue, DiscardsWhatOneQueuePairLeftAndKeepsTheOrderOfTheRest) {
-  CompletionQueue cq{4, nullptr};
+  CompletionQueue cq{4};
   std::array<Completion, 4> out;
   (void)cq.push({.wr_id = 1});
   ASSERT_EQ(cq.poll(out), 1u);  // so that the ring wraps

@@ -19,7 +19,7 @@ constexpr std::size_t kRegions = 8;  // the next one makes the key table grow
 
 /// An engine with one of everything, and nowhere to send to.
 struct Fixture final : memory::Dma, Entropy, packet::FrameSink {
-  Fixture() : rnic{1, *this, *this}, cq{16, nullptr}, pd{rnic.alloc_pd().value()} {
+  Fixture() : rnic{1, *this, *this}, cq{16}, pd{rnic.alloc_pd().value()} {
     // The fixture's own lists have room: only the engine is to run out of it.
     regions.reserve(kRegions + 1);
     qps.reserve(3);
@@ -188,7 +188,7 @@ const Call kCalls[] = {
     {"RTS to ERR", bring_up, [](Fixture& f) { return f.modify(QpState::error, 0); }, false},
     {"RTS to RESET", bring_up, [](Fixture& f) { return f.modify(QpState::reset, 0); }, false},
     {"completion queue", nothing,
-     [](Fixture&) { return thrown([] { const CompletionQueue another(16, nullptr); }); }},
+     [](Fixture&) { return thrown([] { const CompletionQueue another(16); }); }},
     {"resize of a completion queue", nothing,
      [](Fixture& f) { return thrown([&] { EXPECT_TRUE(f.cq.resize(32)); }); }},
 };

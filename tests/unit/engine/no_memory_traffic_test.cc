@@ -38,7 +38,7 @@ class Scarce {
 
 /// Two queue pairs of one engine, which get each other's frames.
 struct Traffic final : memory::Dma, Entropy, packet::FrameSink {
-  explicit Traffic(QpType t) : type{t}, rnic{1, *this, *this}, cq{256, nullptr} {
+  explicit Traffic(QpType t) : type{t}, rnic{1, *this, *this}, cq{256} {
     frames.reserve(4096);
     pd = rnic.alloc_pd().value();
     const unsigned access =

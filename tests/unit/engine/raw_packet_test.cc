@@ -29,7 +29,7 @@ struct RawPacketTest : testing::Test,
                        packet::EthernetSink {
   using Left = packet::EthernetSink::Sent;
 
-  RawPacketTest() : rnic{1, *this, *this}, cq{16, nullptr}, pd{rnic.alloc_pd().value()} {
+  RawPacketTest() : rnic{1, *this, *this}, cq{16}, pd{rnic.alloc_pd().value()} {
     rnic.set_ethernet(this);
     key = rnic.register_memory(pd, {address(), memory.size()}, address(), Access::kLocalWrite)
               .value()

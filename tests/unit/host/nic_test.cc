@@ -88,8 +88,8 @@ class NicTest : public testing::Test {
   QueuePair* make_qp() {
     return nic
         .create_qp({.pd = pd,
-                    .send_cq = &cq->ring,
-                    .receive_cq = &cq->ring,
+                    .send_cq = cq,
+                    .receive_cq = cq,
                     .max_send = 64,
                     .max_receive = 64,
                     .max_send_sge = 4,
@@ -114,7 +114,7 @@ class NicTest : public testing::Test {
     to.path.source_index = gid_of(device, address);
     to.path.destination = *IpAddress::parse(address);
     to.path_mtu = 4096;
-    to.dest_qpn = peer->pair->qpn;
+    to.dest_qpn = peer->qpn;
     to.max_dest_rd_atomic = 4;
     to.min_rnr_timer = 1;
     modify(qp, to,
@@ -202,7 +202,7 @@ TEST_F(NicTest, ServesOneSidedRequestsThoughNobodyPolls) {
   memory_a.bytes()[0] = 42;
   post(SendKind::write, 100);
   const auto end = std::chrono::steady_clock::now() + 10s;
-  while (cq->ring.empty() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+  while (cq->empty() && std::chrono::steady_clock::now() < end) std::this_thread::yield();
   EXPECT_EQ(memory_b.bytes()[0], 42);
   (void)completions(1);
 }
@@ -231,7 +231,7 @@ TEST_F(NicTest, CompletionChannelWakesASleeper) {
   channel.reset(CompletionChannel::create().value());
   connect("127.0.0.1");
   for (int i = 0; i < 100; ++i) {
-    cq->ring.arm(false);
+    cq->arm(false);
     post(SendKind::write, 8);
     pollfd p{channel->fd(), POLLIN, 0};
     ASSERT_EQ(::poll(&p, 1, 10'000), 1);

@@ -40,7 +40,7 @@ TEST_F(EventChannelTest, PortEventsThatNobodyTakesDoNotPileUp) {
 }
 
 TEST_F(EventChannelTest, IsNotReadableForTheEventsOfWhatIsGone) {
-  EventSource source{channel.get(), nullptr, 0};
+  EventSource source{.listener = channel.get()};
   channel->raise({5, &source});
   channel->raise({6, &source});
   channel->forget(source);
@@ -58,11 +58,11 @@ TEST_F(EventChannelTest, TheLastWordOfAPortStandsLast) {
 }
 
 TEST_F(EventChannelTest, EventsOfObjectsAreKeptEach) {
-  EventSource source{channel.get(), nullptr, 0};
+  EventSource source{.listener = channel.get()};
   channel->raise({5, &source});
   channel->raise({5, &source});
   EXPECT_EQ(take_all(), (std::vector{5, 5}));
-  EXPECT_EQ(source.taken, 2u);
+  EXPECT_EQ(source.events_taken, 2u);
 }
 
 }  // namespace

@@ -13,20 +13,13 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// A queue pair of the host's with its engine's.
-struct Made {
-  explicit Made(std::uint32_t number) : pair{Qpn{number}, engine::QpInit{}} {
-    qp.pair = &pair;
-    qp.number = number;
-    qp.device = "vb_lo";
-  }
-  engine::QueuePair pair;
-  QueuePair qp;
+struct Made : QueuePair {
+  explicit Made(std::uint32_t n) : QueuePair{Qpn{n}, {}, nullptr, n} { device = "vb_lo"; }
 };
 
-void destroy(PairRecords& records, const Made& made) {
-  if (records.lists_more()) records.list(pair_of(made.qp));
-  records.add(made.qp.device, made.pair.counters);
+void destroy(PairRecords& records, const QueuePair& qp) {
+  if (records.lists_more()) records.list(pair_of(qp));
+  records.add(qp.device, qp.counters);
 }
 
 Statistics sample() {
@@ -34,16 +27,16 @@ Statistics sample() {
   Made second{0x22};
   PairRecords records;
   records.expect("vb_lo");
-  first.pair.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
-  first.pair.attributes.dest_qpn = Qpn{0x33};
-  first.pair.counters.sent_pkts = 7;
-  first.pair.counters.retransmitted_pkts = 2;
+  first.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
+  first.attributes.dest_qpn = Qpn{0x33};
+  first.counters.sent_pkts = 7;
+  first.counters.retransmitted_pkts = 2;
   destroy(records, first);
-  second.pair.counters.sent_pkts = 100;
+  second.counters.sent_pkts = 100;
   Statistics s;
   s.pid = 99;
   s.program = "a \"quoted\"\nname";
-  records.fill(s, {pair_of(second.qp)});
+  records.fill(s, {pair_of(second)});
   return s;
 }
 
@@ -87,7 +80,7 @@ TEST(Statistics, MoreQueuePairsThanAreRememberedAreInTheSums) {
   records.expect("vb_lo");
   for (std::uint32_t i = 0; i < PairRecords::kMax + 10; ++i) {
     Made made{i};
-    made.pair.counters.sent_pkts = 1;
+    made.counters.sent_pkts = 1;
     destroy(records, made);
   }
   Statistics s;
@@ -102,7 +95,7 @@ TEST(Statistics, SumsAreKeptThoughNobodyWantsAList) {
   PairRecords records{0};
   records.expect("vb_lo");
   Made made{1};
-  made.pair.counters.sent_pkts = 5;
+  made.counters.sent_pkts = 5;
   destroy(records, made);
   EXPECT_EQ(records.sum_of("vb_lo").sent_pkts, 5u);
   EXPECT_EQ(records.sum_of("vb_eth0").sent_pkts, 0u);
