@@ -152,10 +152,30 @@ std::uint32_t inline_room(const ibv_qp_init_attr_ex& attr) {
        words ? std::uint32_t{sizeof(std::uint64_t)} : 0});
 }
 
-host::CompletionQueue* queue_of(const Cq* cq) { return cq != nullptr ? cq->queue : nullptr; }
+/// What a queue pair is made of. What its type doesn't have is nullptr.
+struct Plan {
+  engine::QpType type{};
+  Parts parts{};
+  host::Nic* nic = nullptr;
+  const Pd* pd = nullptr;
+  const Xrcd* xrcd = nullptr;
+  Cq* send_cq = nullptr;
+  Cq* receive_cq = nullptr;
+  const Srq* srq = nullptr;
+  std::optional<host::Spread> spread;
+};
 
-/// What was made is told in `attr.cap`.
-Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+/// None of it is another process's.
+Status check_live(const Plan& plan) {
+  const auto dead = [](const auto* object) { return object != nullptr && !is_live(object->nic); };
+  if (!is_live(plan.nic)) return inherited("the domain");
+  if (dead(plan.send_cq) || dead(plan.receive_cq)) return inherited("a completion queue");
+  if (dead(plan.srq)) return inherited("the shared receive queue");
+  return Ok{};
+}
+
+/// One that spreads its frames has neither queue: `attr.cap` is then zeros, whatever was asked for.
+Result<Plan> plan_of(const ibv_context* context, ibv_qp_init_attr_ex& attr) {
   const auto type = convert(attr.qp_type);
   if (!type) {
     return Error{EOPNOTSUPP, fmt::format("queue pair type {} ({}) is not supported: RC, UC, UD, "
@@ -165,79 +185,98 @@ Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
   if (const Status s = check_mask(attr); !s) return s.error();
   auto spread = spread_of(context, attr);
   if (!spread) return spread.error();
-  const bool spreads = spread->has_value();
-  // It has neither queue, whatever is asked for.
-  if (spreads) attr.cap = {};
-  const Parts parts = parts_of(*type, spreads);
+  if (spread->has_value()) attr.cap = {};
+  const Parts parts = parts_of(*type, spread->has_value());
   if (const Status s = check_queues(context, attr, parts); !s) return s.error();
   if (const Status s = check_limits(attr.cap); !s) return s.error();
-  const bool xrc_receive = *type == engine::QpType::xrc_receive;
-  const Pd* pd = xrc_receive ? nullptr : &pd_of(attr.pd);
-  const Xrcd* xrcd = xrc_receive ? &xrcd_of(attr.xrcd) : nullptr;
-  Cq* const send_cq = parts.sends ? &cq_of(attr.send_cq) : nullptr;
-  Cq* const receive_cq = parts.receives ? &cq_of(attr.recv_cq) : nullptr;
-  const Srq* srq = parts.receives && attr.srq != nullptr ? &srq_of(attr.srq) : nullptr;
-  host::Nic* const nic = pd != nullptr ? pd->nic : xrcd->nic;
-  if (!is_live(nic)) return inherited("the domain");
-  if ((send_cq != nullptr && !is_live(send_cq->nic)) ||
-      (receive_cq != nullptr && !is_live(receive_cq->nic))) {
-    return inherited("a completion queue");
-  }
-  if (srq != nullptr && !is_live(srq->nic)) return inherited("the shared receive queue");
 
-  const bool own_receives = parts.receives && srq == nullptr;
-  auto qp = std::make_unique<Qp>();
-  if (const std::uint64_t operations = operations_of(attr); operations != 0) {
-    qp->batch = std::make_unique<SendBatch>(operations, inline_room(attr));
-    set_send_functions(*qp);
+  Plan plan{.type = *type, .parts = parts, .spread = std::move(*spread)};
+  if (*type == engine::QpType::xrc_receive) {
+    plan.xrcd = &xrcd_of(attr.xrcd);
+    plan.nic = plan.xrcd->nic;
+  } else {
+    plan.pd = &pd_of(attr.pd);
+    plan.nic = plan.pd->nic;
   }
-  Listed listed{context_of(context).objects.qps, qp.get()};
-  const engine::QpInit init{.pd = pd != nullptr ? pd->id : engine::PdId{},
-                            .send_cq = queue_of(send_cq),
-                            .receive_cq = queue_of(receive_cq),
-                            .max_send = parts.sends ? attr.cap.max_send_wr : 0,
-                            .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
-                            .max_send_sge = parts.sends ? attr.cap.max_send_sge : 0,
-                            .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
-                            .max_inline = parts.sends ? inline_room(attr) : 0,
-                            .signal_all = attr.sq_sig_all != 0,
-                            .type = *type,
-                            .srq = srq != nullptr ? srq->queue : nullptr,
-                            .xrcd = xrcd != nullptr ? xrcd->id : engine::XrcdId{}};
-  qp->listener = context_of(context).events.get();
-  const Result<host::QueuePair*> made =
-      *type == engine::QpType::raw_packet
-          ? nic->create_raw_qp(init, context_of(context).now(), qp.get(), std::move(*spread))
-          : nic->create_qp(init, qp.get());
-  if (!made) return made.error();
-  const host::QueuePair& pair = **made;
-  attr.cap = {.max_send_wr = pair.sq.depth(),
-              .max_recv_wr = pair.rq.depth(),
-              .max_send_sge = pair.sq.max_sge(),
-              .max_recv_sge = pair.rq.max_sge(),
-              .max_inline_data = pair.sq.max_inline()};
-  ibv_qp& classic = qp->qp_base;
+  if (parts.sends) plan.send_cq = &cq_of(attr.send_cq);
+  if (parts.receives) plan.receive_cq = &cq_of(attr.recv_cq);
+  if (parts.receives && attr.srq != nullptr) plan.srq = &srq_of(attr.srq);
+  if (const Status s = check_live(plan); !s) return s.error();
+  return plan;
+}
+
+engine::QpInit init_of(const Plan& plan, const ibv_qp_init_attr_ex& attr) {
+  const auto queue_of = [](const Cq* cq) { return cq != nullptr ? cq->queue : nullptr; };
+  const bool sends = plan.parts.sends;
+  const bool own_receives = plan.parts.receives && plan.srq == nullptr;
+  return {.pd = plan.pd != nullptr ? plan.pd->id : engine::PdId{},
+          .send_cq = queue_of(plan.send_cq),
+          .receive_cq = queue_of(plan.receive_cq),
+          .max_send = sends ? attr.cap.max_send_wr : 0,
+          .max_receive = own_receives ? attr.cap.max_recv_wr : 0,
+          .max_send_sge = sends ? attr.cap.max_send_sge : 0,
+          .max_receive_sge = own_receives ? attr.cap.max_recv_sge : 0,
+          .max_inline = sends ? inline_room(attr) : 0,
+          .signal_all = attr.sq_sig_all != 0,
+          .type = plan.type,
+          .srq = plan.srq != nullptr ? plan.srq->queue : nullptr,
+          .xrcd = plan.xrcd != nullptr ? plan.xrcd->id : engine::XrcdId{}};
+}
+
+void fill_in(ibv_qp& classic, ibv_context* context, const Plan& plan,
+             const ibv_qp_init_attr_ex& attr, Qpn qpn) {
   classic.context = context;
   classic.qp_context = attr.qp_context;
   // XRC_RECV has no use for one, but librdmacm takes the id's from here.
   classic.pd = (attr.comp_mask & IBV_QP_INIT_ATTR_PD) != 0 ? attr.pd : nullptr;
-  classic.send_cq = to_c(send_cq);
-  classic.recv_cq = to_c(receive_cq);
-  classic.srq = srq != nullptr ? attr.srq : nullptr;
-  classic.qp_num = pair.qpn.value();
+  classic.send_cq = to_c(plan.send_cq);
+  classic.recv_cq = to_c(plan.receive_cq);
+  classic.srq = plan.srq != nullptr ? attr.srq : nullptr;
+  classic.qp_num = qpn.value();
   classic.handle = classic.qp_num;
   classic.state = IBV_QPS_RESET;
   classic.qp_type = attr.qp_type;
   pthread_mutex_init(&classic.mutex, nullptr);
   pthread_cond_init(&classic.cond, nullptr);
-  qp->nic = nic;
-  qp->pair = *made;
+}
+
+/// What was made is told in `attr.cap`.
+Result<ibv_qp*> create(ibv_context* context, ibv_qp_init_attr_ex& attr) {
+  Result<Plan> checked = plan_of(context, attr);
+  if (!checked) return checked.error();
+  Plan& plan = *checked;
+
+  auto qp = std::make_unique<Qp>();
+  if (const std::uint64_t operations = operations_of(attr); operations != 0) {
+    qp->batch = std::make_unique<SendBatch>(operations, inline_room(attr));
+    set_send_functions(*qp);
+  }
+  const bool spreads = plan.spread.has_value();
+  Context& device = context_of(context);
+  Listed listed{device.objects.qps, qp.get()};
+  qp->listener = device.events.get();
+  const engine::QpInit init = init_of(plan, attr);
+  const Result<host::QueuePair*> pair =
+      plan.type == engine::QpType::raw_packet
+          ? plan.nic->create_raw_qp(init, device.now(), qp.get(), std::move(plan.spread))
+          : plan.nic->create_qp(init, qp.get());
+  if (!pair) return pair.error();
+  const engine::SendQueue& sq = (*pair)->sq;
+  const engine::ReceiveQueue& rq = (*pair)->rq;
+  attr.cap = {.max_send_wr = sq.depth(),
+              .max_recv_wr = rq.depth(),
+              .max_send_sge = sq.max_sge(),
+              .max_recv_sge = rq.max_sge(),
+              .max_inline_data = sq.max_inline()};
+  fill_in(qp->qp_base, context, plan, attr, (*pair)->qpn);
+  qp->nic = plan.nic;
+  qp->pair = *pair;
   qp->cap = attr.cap;
-  qp->signal_all = attr.sq_sig_all != 0;
+  qp->signal_all = init.signal_all;
   listed.keep();
   const auto lock = lock_lists();
-  if (send_cq != nullptr) ++send_cq->users;
-  if (receive_cq != nullptr) ++receive_cq->users;
+  if (plan.send_cq != nullptr) ++plan.send_cq->users;
+  if (plan.receive_cq != nullptr) ++plan.receive_cq->users;
   if (spreads) {
     qp->table = &table_of(attr.rwq_ind_tbl);
     ++qp->table->users;
