@@ -24,9 +24,9 @@ Status bind_to(Ucma& ucma, Id& id, const SocketEndpoint& at) {
     if (!found) return found.error();
     device = std::move(*found);
   }
-  const wire::Family family = !at.v6          ? wire::Family::v4
-                              : id.one_family ? wire::Family::v6
-                                              : wire::Family::any;
+  const host::AddressFamily family = !at.v6          ? host::AddressFamily::v4
+                                     : id.one_family ? host::AddressFamily::v6
+                                                     : host::AddressFamily::any;
   auto bound = (*nic)->bind_port({.space = id.space,
                                   .port = at.port,
                                   .address = at.any() ? std::nullopt : std::optional{at.address},

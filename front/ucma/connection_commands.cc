@@ -74,8 +74,8 @@ Result<cm::ConnectionId> ask(cm::ConnectionManager& manager, const Id& id,
 /// Every address that the listener stands for.
 Status open_addresses(host::Nic& nic, const Id& id) {
   if (id.source) return nic.open_address(*id.device, *id.source);
-  if (!id.v6) return nic.open_wildcard(wire::Family::v4);
-  return nic.open_wildcard(id.one_family ? wire::Family::v6 : wire::Family::any);
+  if (!id.v6) return nic.open_wildcard(host::AddressFamily::v4);
+  return nic.open_wildcard(id.one_family ? host::AddressFamily::v6 : host::AddressFamily::any);
 }
 
 }  // namespace
@@ -110,8 +110,8 @@ Status listen(Ucma& ucma, const Command& command) {
   host::Nic& nic = found->nic;
   if (id.state == IdState::idle) {
     // As the kernel does: any address, any port.
-    auto bound =
-        nic.bind_port({.space = id.space, .port = 0, .address = {}, .family = wire::Family::v4});
+    auto bound = nic.bind_port(
+        {.space = id.space, .port = 0, .address = {}, .family = host::AddressFamily::v4});
     if (!bound) return bound.error();
     id.port = bound->id;
     id.source_port = bound->port;

@@ -8,6 +8,7 @@
 #include "base/psn.h"
 #include "cm/event.h"
 #include "cm/parameters.h"
+#include "host/connections/ports.h"
 #include "host/devices/device.h"
 #include "host/nic.h"
 #include "packet/service_id.h"
@@ -62,7 +63,7 @@ struct Id {
   bool one_family = false;
   std::optional<std::uint8_t> ack_timeout{};
 
-  std::optional<wire::PortId> port{};
+  std::optional<host::PortId> port{};
   std::optional<cm::ConnectionId> connection{};
   std::optional<cm::ListenerId> listener{};
   Psn starting_psn{};                 // that we expect of the peer

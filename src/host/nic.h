@@ -16,6 +16,7 @@
 #include "engine/rnic.h"
 #include "host/completion_queue.h"
 #include "host/connections/connection_observer.h"
+#include "host/connections/ports.h"
 #include "host/devices/device.h"
 #include "host/events/completion_channel.h"
 #include "host/events/event_channel.h"
@@ -23,7 +24,6 @@
 #include "host/queue_pair.h"
 #include "host/raw_packets/flow_rules.h"
 #include "host/raw_packets/spread.h"
-#include "wire/port_binding.h"
 
 namespace verbena::cm {
 class ConnectionManager;
@@ -127,11 +127,11 @@ class Nic {
   /// Requests to `address` are heard, and messages can leave from it.
   Status open_address(const Device& device, const IpAddress& address);
   /// The same for all addresses of a family, also for those that devices get later.
-  Status open_wildcard(wire::Family family);
+  Status open_wildcard(AddressFamily family);
   /// A port of rdma_cm's port spaces, among all processes of the host. See wire/udp_wire.h.
-  [[nodiscard]] Result<wire::BoundPort> bind_port(const wire::PortBinding& binding);
-  Status listen_port(wire::PortId port);
-  void release_port(wire::PortId port);
+  [[nodiscard]] Result<BoundPort> bind_port(const PortBinding& binding);
+  Status listen_port(PortId port);
+  void release_port(PortId port);
   /// Runs `f` on the connection manager, and sends what it left to send.
   void manage(const std::function<void(cm::ConnectionManager&, Instant)>& f);
   /// At the end of the process, where the thread that holds the shard lock may never release it.

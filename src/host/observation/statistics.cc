@@ -11,6 +11,8 @@
 
 #include "host/observation/json.h"
 #include "wire/capture.h"
+#include "wire/faults.h"
+#include "wire/udp_wire.h"
 
 namespace verbena::host {
 namespace {

@@ -2,6 +2,7 @@
 
 // What a process' NIC did, port by port and queue pair by queue pair, under the kernel's names.
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,10 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "base/ip_address.h"
+#include "base/numbers.h"
 #include "engine/counters.h"
 #include "host/queue_pair.h"
-#include "wire/faults.h"
-#include "wire/udp_wire.h"
+
+namespace verbena::wire {
+class UdpWire;
+}
 
 namespace verbena::host {
 
