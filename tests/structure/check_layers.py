@@ -2,18 +2,24 @@
 """Checks the layers of docs/architecture.md: who may include whom, and that the sans-I/O
 archives import nothing that talks to the world.
 
-  check_layers.py includes ROOT         include edges of src/, front/, include/ and the programs
+  check_layers.py includes ROOT         include edges of src/, front/, include/ and the programs,
+                                        what they reach through others' headers, names they use
   check_layers.py symbols ARCHIVE…      undefined symbols of static libraries
   check_layers.py hooked FILE…          that archives and objects make their own system calls
-  check_layers.py selftest              plants violations and expects both checks to fail
+  check_layers.py selftest              plants violations and expects the checks to fail
 """
 
 import argparse
+import collections
+import functools
 import pathlib
 import re
 import subprocess
 import sys
 import tempfile
+
+sys.dont_write_bytecode = True
+from cpp_text import code_of  # noqa: E402
 
 # ---------------------------------------------------------------- include edges
 
@@ -23,31 +29,50 @@ LAYERS = {
     "src/settings": {"base"},
     "src/packet": {"base"},
     "src/system": set(),
-    "src/wire": {"base", "settings", "packet", "system"},
+    "src/registry": {"base", "system"},
+    "src/wire": {"base", "settings", "packet", "system", "registry"},
     "src/memory": {"base", "system"},
     "src/engine": {"base", "packet", "memory"},
     "src/cm": {"base", "packet"},
-    "src/host": {"base", "settings", "packet", "system", "memory", "wire", "engine", "cm"},
-    # The front converts between the C ABI and the host's types; how frames move is not its
-    # business, so it doesn't see the wire.
+    "src/host": {"base", "settings", "packet", "system", "registry", "wire", "memory", "engine",
+                 "cm"},
+    # The front converts between the C ABI and the host's types. How frames move, and who else is
+    # on this host, is not its business: it sees neither wire nor registry.
     "front": {"base", "packet", "system", "engine", "cm", "host"},
     "include": set(),
     "labs": {"include", "labs/common"},
     "labs/common": {"include", "settings"},  # the faults are checked before a lab starts
-    # What a user can set is checked before the program starts, by the same code as in it.
-    "tools": {"include", "settings"},
+    # What a user can set is checked before the program starts, by the same code as in it. A report
+    # decodes frames.
+    "tools": {"include", "settings", "packet"},
     "bench": {"include"},
     # Exception: programs in bench/LAYER/ measure one layer from inside (raw sockets beside
     # src/wire, CRC speed of src/packet) and see what that layer itself sees. What is measured
     # there is never quoted as what a program gets; bench/*.cc measures that, from outside.
     "bench/base": {"base"},
     "bench/packet": {"base", "packet"},
-    "bench/wire": {"base", "settings", "packet", "system", "wire"},
+    "bench/wire": {"base", "settings", "packet", "system", "registry", "wire"},
     "bench/engine": {"base", "packet", "memory", "engine"},
     "bench/cm": {"base", "packet", "cm"},
-    "bench/host": {"base", "settings", "packet", "system", "memory", "wire", "engine", "cm", "host"},
+    "bench/host": {"base", "settings", "packet", "system", "registry", "wire", "memory", "engine",
+                   "cm", "host"},
 }
-SRC_LAYERS = {"base", "settings", "packet", "system", "memory", "wire", "engine", "cm", "host"}
+SRC_LAYERS = {key[len("src/"):] for key in LAYERS if key.startswith("src/")}
+# What a folder may reach through headers of layers that it sees, though it may not include it
+# itself: layers or single headers. Everything else is hidden from it at any depth.
+REACHED = {
+    "front": {
+        "settings",                               # host/log.h: the level of a line
+        "memory/dma.h", "memory/null_memory.h",   # engine/rnic.h: its members
+        "wire/port_binding.h",                    # host/connections/ports.h names them for the front
+    },
+    # settings/ and packet/ speak in strong types of base/.
+    "labs/common": {"base"},
+    "tools": {"base"},
+}
+# Where a layer's names live in namespace verbena. Those of base/ are in verbena itself.
+NAMESPACES = {name: name for name in SRC_LAYERS - {"base", "system"}} | {
+    "kernel": "system", "front": "front"}
 SANS_IO = ("src/base", "src/settings", "src/packet", "src/engine", "src/cm")
 # Of a layer that makes system calls, the headers that sans-I/O layers may include. They have no
 # sources of their own, so that what they call shows in the includer's archive.
@@ -79,56 +104,183 @@ def layer_name(folder):
     return folder[len("src/"):] if folder.startswith("src/") else folder
 
 
-def target_of(root, source, kind, name):
-    """The layer that an include reaches, or None for the system's headers and unknown files."""
+def file_of(root, source, kind, name):
+    """The project's file that an include names, or None."""
+    return file_below(root, source.parent if kind == '"' else None, name)
+
+
+@functools.lru_cache(maxsize=None)
+def file_below(root, folder, name):
     candidates = [root / "src" / name, root / "include" / name, root / name]
-    if kind == '"':
-        candidates.insert(0, source.parent / name)
+    if folder is not None:
+        candidates.insert(0, folder / name)
     for candidate in candidates:
         resolved = candidate.resolve()
         if resolved.is_file() and resolved.is_relative_to(root):
-            folder = folder_of(resolved.relative_to(root))
-            return layer_name(folder) if folder else None
+            return resolved
+    return None
+
+
+def target_of(root, source, kind, name):
+    """The layer that an include reaches, or None for the system's headers and unknown files."""
+    file = file_of(root, source, kind, name)
+    if file is not None:
+        folder = folder_of(file.relative_to(root))
+        return layer_name(folder) if folder else None
     first = name.split("/")[0]
     if kind == '"' and first in SRC_LAYERS:  # not there (yet), but its place is clear
         return first
     return None
 
 
-def include_violations(root):
+def includes_of(text):
+    """(line, < or ", name) of each."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, *match.groups()
+
+
+class Source:
+    """A file, the layer that it belongs to, and what it includes."""
+
+    Include = collections.namedtuple("Include", "line kind name file complaint")
+
+    def __init__(self, root, path):
+        self.root = root
+        self.path = path
+        self.name = path.relative_to(root).as_posix()
+        self.folder = folder_of(self.name)
+        self.text = path.read_text(errors="replace")
+        self.includes = [] if self.folder is None else [
+            self.Include(number, kind, name, file_of(root, path, kind, name),
+                         self.complaint(kind, name))
+            for number, kind, name in includes_of(self.text)]
+
+    def complaint(self, kind, name):
+        """Why this file must not include that header; None: it may."""
+        if self.folder in SANS_IO and kind == "<" and name in SANS_IO_FORBIDDEN_HEADERS:
+            return f"{self.folder} is sans-I/O and includes <{name}>"
+        target = target_of(self.root, self.path, kind, name)
+        pure = SANS_IO_HEADERS.get(target)
+        if self.folder in SANS_IO and pure is not None and name not in pure:
+            return (f"{self.folder} is sans-I/O and includes {name}; of {target} it may include "
+                    f"{', '.join(sorted(pure))}")
+        if target is None or target == layer_name(self.folder) or target in LAYERS[self.folder]:
+            return None
+        allowed = ", ".join(sorted(LAYERS[self.folder])) or "nothing of the project"
+        return f"{self.folder} includes {name} of layer {target}; it may see {allowed}"
+
+
+class Tree:
+    """All files of the layers."""
+
+    def __init__(self, root):
+        self.root = pathlib.Path(root).resolve()
+        self.sources, self.strangers = {}, []
+        file_below.cache_clear()  # the selftest's trees change
+        for top in sorted({key.split("/")[0] for key in LAYERS}):
+            for path in sorted((self.root / top).rglob("*")):
+                if path.suffix not in SOURCE_SUFFIXES or not path.is_file():
+                    continue
+                source = Source(self.root, path)
+                if source.folder is None:
+                    self.strangers.append(source.name)
+                else:
+                    self.sources[path] = source
+
+
+def include_violations(tree):
+    """Headers of layers that a file may not see."""
+    violations = [f"{name}: src/ has no such layer: add it to {__file__}" for name in tree.strangers]
+    for source in tree.sources.values():
+        for include in source.includes:
+            if include.complaint:
+                violations.append(f"{source.name}:{include.line}: {include.complaint}")
+    return violations
+
+
+def hidden_from(folder, target, name):
+    """Must a file of `folder` not get to see this header of layer `target`, however deep?"""
+    if folder in SANS_IO and name not in SANS_IO_HEADERS.get(target, {name}):
+        return True
+    reached = REACHED.get(folder, set())
+    visible = LAYERS[folder] | {layer_name(folder)}
+    return target not in visible and target not in reached and name not in reached
+
+
+def reach_violations(tree):
+    """What a folder sees through headers of others, which may see more than it. One line for a
+    folder and a header, with the way there; the file's own includes are include_violations()."""
+    found = {}
+    for source in tree.sources.values():
+        came_from, queue = {source.path: None}, collections.deque([source])
+        while queue:
+            at = queue.popleft()
+            for _, kind, name, file, complaint in at.includes:
+                if complaint:
+                    continue  # reported where it stands
+                if file is None and kind == "<" and source.folder in SANS_IO:
+                    if name in SANS_IO_FORBIDDEN_HEADERS:
+                        found.setdefault((source.folder, f"<{name}>"), way(tree, came_from, at.path))
+                if file not in tree.sources or file in came_from:
+                    continue
+                came_from[file] = at.path
+                target = tree.sources[file]
+                header = layer_name(target.name)
+                if at is not source and hidden_from(source.folder, layer_name(target.folder), header):
+                    found.setdefault((source.folder, header), way(tree, came_from, at.path))
+                else:
+                    queue.append(target)
+    return [f"{steps[0]}: {folder} reaches {header} through {' > '.join(steps[1:])}"
+            for (folder, header), steps in found.items()]
+
+
+def way(tree, came_from, path):
+    """The files from the one that began to `path`."""
+    steps = []
+    while path is not None:
+        steps.append(layer_name(tree.sources[path].name) if came_from[path] else
+                     tree.sources[path].name)
+        path = came_from[path]
+    return steps[::-1]
+
+
+USED_NAMESPACE = re.compile(
+    # verbena::wire, whatever follows
+    r"(?<![\w:])(?:::\s*)?verbena\s*::\s*(?P<full>%(names)s)\b"
+    # wire::Name, in a file that is in namespace verbena itself
+    r"|(?<![\w:.>])(?P<short>%(names)s)\s*::\s*\w+"
+    # using namespace wire; namespace w = wire;
+    r"|\bnamespace\s+(?:\w+\s*=\s*)?(?P<whole>%(names)s)\s*;" % {
+        "names": "|".join(sorted(NAMESPACES))})
+OF_VERBENA = re.compile(r"\bnamespace\s+verbena\b")
+
+
+def name_violations(tree):
+    """Names of layers that a file may not see: they come in through headers of layers that it
+    may see, without an include."""
+    violations = []
+    for source in tree.sources.values():
+        code = code_of(source.text)
+        visible = LAYERS[source.folder] | {layer_name(source.folder)}
+        in_verbena = OF_VERBENA.search(code)
+        for match in USED_NAMESPACE.finditer(code):
+            name = match["full"] or match["short"] or match["whole"]
+            layer = NAMESPACES[name]
+            if layer in visible or not (match["full"] or in_verbena):
+                continue
+            number = code.count("\n", 0, match.start()) + 1
+            violations.append(f"{source.name}:{number}: {source.folder} uses "
+                              f"{' '.join(match[0].split())} of layer {layer}, which it may not see")
+    return violations
+
+
+def layer_violations(root):
     """(number of files seen, list of violations)."""
-    root = pathlib.Path(root).resolve()
-    seen, violations = 0, []
-    for top in sorted({key.split("/")[0] for key in LAYERS}):
-        for source in sorted((root / top).rglob("*")):
-            if source.suffix not in SOURCE_SUFFIXES or not source.is_file():
-                continue
-            relative = source.relative_to(root).as_posix()
-            folder = folder_of(relative)
-            if folder is None:
-                violations.append(f"{relative}: src/ has no such layer: add it to {__file__}")
-                continue
-            seen += 1
-            for number, line in enumerate(source.read_text(errors="replace").splitlines(), 1):
-                match = INCLUDE.match(line)
-                if not match:
-                    continue
-                kind, name = match.groups()
-                where = f"{relative}:{number}"
-                if folder in SANS_IO and kind == "<" and name in SANS_IO_FORBIDDEN_HEADERS:
-                    violations.append(f"{where}: {folder} is sans-I/O and includes <{name}>")
-                target = target_of(root, source, kind, name)
-                pure = SANS_IO_HEADERS.get(target)
-                if folder in SANS_IO and pure is not None and name not in pure:
-                    violations.append(f"{where}: {folder} is sans-I/O and includes {name}; of "
-                                      f"{target} it may include {', '.join(sorted(pure))}")
-                    continue
-                if target is None or target == layer_name(folder) or target in LAYERS[folder]:
-                    continue
-                allowed = ", ".join(sorted(LAYERS[folder])) or "nothing of the project"
-                violations.append(
-                    f"{where}: {folder} includes {name} of layer {target}; it may see {allowed}")
-    return seen, violations
+    tree = Tree(root)
+    return len(tree.sources), (
+        include_violations(tree) + reach_violations(tree) + name_violations(tree))
 
 
 # ---------------------------------------------------------------- symbols
@@ -220,6 +372,8 @@ BAD_INCLUDES = [
     ("src/engine/d.cc", "#include <thread>", "sans-I/O"),
     ("src/engine/e.cc", '#include "memory/host_memory.h"', "it may include memory/dma.h"),
     ("front/verbs/a.cc", '#include "wire/udp_wire.h"', "layer wire"),
+    ("src/registry/a.cc", '#include "wire/udp_wire.h"', "layer wire"),
+    ("front/verbs/b.cc", '#include "registry/registry.h"', "layer registry"),
     ("tools/verbena/a.cc", '#include "base/psn.h"', "layer base"),
     ("tools/verbena/b.cc", '#include "src/base/psn.h"', "layer base"),
     ("labs/a.cc", "#include <base/psn.h>", "layer base"),
@@ -237,7 +391,8 @@ GOOD_INCLUDES = [
     ("tools/good.cc", "#include <rdma++/device.h>\n#include <infiniband/verbs.h>\n"
                       '#include "settings/settings.h"'),
 ]
-TREE = ["src/base/psn.h", "src/settings/settings.h", "src/packet/packet.h", "src/wire/udp_wire.h", "src/engine/engine.h",
+TREE = ["src/base/psn.h", "src/settings/settings.h", "src/packet/packet.h", "src/wire/udp_wire.h",
+        "src/registry/registry.h", "src/engine/engine.h",
         "src/host/host.h", "front/verbs/x.h", "include/rdma++/device.h"]
 
 BAD_SYMBOLS = {
@@ -274,6 +429,68 @@ const char* text(const void* a, char* out) { return inet_ntop(AF_INET, a, out, 1
 """
 
 
+# Violations that no include line shows: files, part of the expected complaint.
+BAD_FACES = [
+    ({"front/verbs/a.cc": '#include "host/face.h"',
+      "src/host/face.h": '#include "host/inner.h"', "src/host/inner.h": '#include "wire/udp_wire.h"'},
+     "reaches wire/udp_wire.h through host/face.h > host/inner.h"),
+    ({"front/verbs/a.cc": '#include "host/face.h"',
+      "src/host/face.h": '#include "registry/registry.h"'}, "reaches registry/registry.h"),
+    ({"src/engine/a.cc": '#include "memory/dma.h"',
+      "src/memory/dma.h": '#include "memory/host_memory.h"', "src/memory/host_memory.h": ""},
+     "engine reaches memory/host_memory.h"),
+    ({"src/engine/a.cc": '#include "memory/dma.h"',
+      "src/memory/dma.h": '#include "system/calls.h"', "src/system/calls.h": ""},
+     "engine reaches system/calls.h"),
+    ({"src/engine/a.cc": '#include "memory/dma.h"', "src/memory/dma.h": "#include <thread>"},
+     "engine reaches <thread> through memory/dma.h"),
+    ({"front/verbs/a.cc": "namespace verbena::front {\nvoid f(wire::Family);\n}"},
+     "a.cc:2: front uses wire::Family"),
+    ({"front/verbs/a.cc": "namespace verbena::front {\nauto f() -> registry :: PortId;\n}"},
+     "front uses registry :: PortId"),
+    ({"front/verbs/a.cc": "namespace verbena::wire {\nclass UdpWire;\n}"},
+     "front uses verbena::wire"),
+    ({"front/verbs/a.cc": "namespace verbena::front {\nnamespace w = wire;\n}"},
+     "front uses namespace w = wire;"),
+    ({"front/verbs/a.cc": "using namespace verbena;\nusing namespace wire;\n"
+                          "namespace verbena::front {}"}, "front uses namespace wire;"),
+    ({"src/engine/a.cc": "namespace verbena::engine { int f() { return 1'000 + kernel::poll(2'0); } }"},
+     "engine uses kernel::poll of layer system"),
+    ({"tools/a.cc": "void f(const verbena::host::Nic&);"}, "tools uses verbena::host of layer host"),
+]
+GOOD_FACES = [
+    {"front/verbs/a.cc": '#include "host/face.h"\nnamespace verbena::front {\n'
+                         "// wire::Family is the host's\n"
+                         'const char* f(host::Family) { return "wire::Family"; }\n'
+                         "/* wire::Family\n wire::Family */\n"
+                         "const char* g(char) { return R\"(wire::Family)\"; }  // it's wire::Family\n"
+                         "auto h = ucx::wire::Family{}; auto i = my_wire::x; auto j = '\"';\n}",
+     "src/host/face.h": '#include "wire/port_binding.h"', "src/wire/port_binding.h": ""},
+    {"src/engine/a.cc": '#include "memory/dma.h"\n', "src/memory/dma.h": "#include <span>"},
+    {"src/host/a.h": "namespace verbena::wire {\nclass UdpWire;\n}"},
+    # A lab's own namespace.
+    {"labs/a.cc": "namespace wire {\nint f();\n}\nint g() { return wire::f(); }"},
+    # Strong types of base/ behind a header that the tools may see.
+    {"tools/a.cc": '#include "settings/face.h"', "src/settings/face.h": '#include "base/psn.h"'},
+]
+
+
+def selftest_faces(folder):
+    """Each in a tree of its own, with the good one around it."""
+    failures = []
+    for number, (files, expected) in enumerate(BAD_FACES + [(f, None) for f in GOOD_FACES]):
+        root = pathlib.Path(folder) / str(number)
+        for name, text in {**{name: "#pragma once" for name in TREE}, **files}.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text + "\n")
+        _, violations = layer_violations(root)
+        fine = not violations if expected is None else (
+            len(violations) == 1 and expected in violations[0])
+        if not fine:
+            failures.append(f"{files}: expected {expected or 'no complaint'}, got {violations}")
+    return failures
+
+
 def selftest_includes(folder):
     failures = []
     root = pathlib.Path(folder)
@@ -286,11 +503,11 @@ def selftest_includes(folder):
         write(name, "#pragma once")
     for name, text in GOOD_INCLUDES:
         write(name, text)
-    _, violations = include_violations(root)
+    _, violations = layer_violations(root)
     failures += [f"complains about a good tree: {v}" for v in violations]
     for name, line, expected in BAD_INCLUDES:
         write(name, line)
-        _, violations = include_violations(root)
+        _, violations = layer_violations(root)
         (root / name).unlink()
         if len(violations) != 1 or not violations[0].startswith(name) or expected not in violations[0]:
             failures.append(f"{name} with {line!r}: expected one complaint with {expected!r}, "
@@ -351,10 +568,10 @@ def main():
     args = parser.parse_args()
 
     if args.command == "includes":
-        seen, violations = include_violations(args.root)
+        seen, violations = layer_violations(args.root)
         if seen == 0:
             violations.append(f"{args.root}: no source files found")
-        return report(violations, f"{seen} files, every include points downwards")
+        return report(violations, f"{seen} files, every include and every name points downwards")
     if args.command == "symbols":
         if not args.archives:
             return report(["no archive given"], "")
@@ -368,9 +585,10 @@ def main():
         return report(violations, f"{len(args.files)} files make their own system calls")
     with tempfile.TemporaryDirectory() as folder:
         failures = selftest_includes(folder + "/tree")
+        failures += selftest_faces(folder + "/faces")
         failures += selftest_symbols(folder, args.cxx, args.ar, args.nm)
-        return report(failures, f"{len(BAD_INCLUDES)} planted includes and {len(BAD_SYMBOLS)} "
-                                "planted symbols were found")
+        return report(failures, f"{len(BAD_INCLUDES)} planted includes, {len(BAD_FACES)} planted leaks "
+                                f"and {len(BAD_SYMBOLS)} planted symbols were found")
 
 
 if __name__ == "__main__":
