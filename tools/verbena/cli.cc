@@ -169,6 +169,119 @@ void keep_lines(auto& formatter) {
   }
 }
 
+/// The commands, and what the command line says to each.
+struct Cli {
+  CLI::App app{"Verbena: a user-space RoCEv2 NIC. Runs unmodified RDMA programs on it.", "verbena"};
+  RunOptions run_options;
+  EnvOptions env_options;
+  DevicesOptions devices_options;
+  StatOptions stat_options;
+  NetnsOptions netns_options;
+  std::string shell;
+  std::string page;
+  CLI::App* run = nullptr;
+  CLI::App* env = nullptr;
+  CLI::App* stat = nullptr;
+  CLI::App* lab = nullptr;
+  CLI::App* netns = nullptr;
+  CLI::App* completion = nullptr;
+  CLI::App* manual = nullptr;
+};
+
+void add_run(Cli& cli) {
+  cli.run = cli.app.add_subcommand(
+      "run", "Run a program with Verbena's devices: verbena run -- PROGRAM …");
+  add_variable_options(cli.run, cli.run_options.variables);
+  cli.run->add_option("PROGRAM", cli.run_options.command, "The program and its arguments")
+      ->required()
+      ->type_name("[ARGUMENT…]");
+  cli.run->footer(kRunExamples);
+}
+
+void add_env(Cli& cli) {
+  cli.env = cli.app.add_subcommand(
+      "env", "Print the variables that verbena run sets, for a shell, a service or a container");
+  add_variable_options(cli.env, cli.env_options.variables);
+  cli.env->add_option("--format", cli.env_options.format, "Who reads them")
+      ->check(CLI::IsMember(kEnvFormats))
+      ->capture_default_str();
+  cli.env->footer(kEnvExamples);
+}
+
+void add_devices(Cli& cli) {
+  CLI::App* const devices =
+      cli.app.add_subcommand("devices", "Show the devices, their ports and addresses");
+  devices->add_flag("--json", cli.devices_options.json, "Print JSON");
+  devices->footer(kDevicesExamples);
+}
+
+void add_stat(Cli& cli) {
+  cli.stat =
+      cli.app.add_subcommand("stat", "Show what the processes that use the devices are doing");
+  cli.stat->add_flag("--json", cli.stat_options.json, "Print JSON");
+  cli.stat->add_option("--watch", cli.stat_options.watch, "Look again every SECONDS, until ended")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0.1, 86400.0));
+  cli.stat->footer(kStatExamples);
+}
+
+/// Its words are the labs' own, --help too.
+void add_lab(Cli& cli) {
+  cli.lab = cli.app.add_subcommand(
+      "lab", "Learn by running: verbena lab list, verbena lab NAME, verbena lab all");
+  cli.lab->prefix_command();
+  cli.lab->set_help_flag();
+  cli.lab->footer(std::string{lab_usage()});
+}
+
+void add_netns(Cli& cli) {
+  cli.netns = cli.app.add_subcommand(
+      "netns",
+      "Two hosts to try things on, without root: verbena netns [left|right] [-- COMMAND…]");
+  cli.netns->add_option("--mtu", cli.netns_options.mtu, "Of the cable between them")
+      ->check(CLI::Range(1280, 9000))
+      ->capture_default_str();
+  cli.netns->footer(kNetnsExamples);
+}
+
+void add_texts(Cli& cli) {
+  cli.completion =
+      cli.app.add_subcommand("completion", "Print a script that lets a shell complete our words");
+  cli.completion->add_option("SHELL", cli.shell, "The shell")
+      ->required()
+      ->check(CLI::IsMember(kShells));
+  cli.completion->footer(kCompletionExamples);
+
+  cli.manual = cli.app.add_subcommand("manual", "Print the manual page of a command, for man -l");
+  cli.manual->group("");
+  cli.manual->add_option("COMMAND", cli.page, "Without it, the page of verbena");
+}
+
+/// In the order in which --help has them.
+void add_commands(Cli& cli) {
+  cli.app.set_version_flag("--version", "verbena " VERBENA_VERSION);
+  cli.app.require_subcommand(1);
+  cli.app.footer(kExamples);
+  keep_lines(*cli.app.get_formatter());
+  add_run(cli);
+  add_env(cli);
+  add_devices(cli);
+  add_stat(cli);
+  add_lab(cli);
+  add_netns(cli);
+  add_texts(cli);
+}
+
+int execute(Cli& cli, char** argv) {
+  if (cli.netns->parsed()) return netns(cli.netns_options);
+  if (cli.lab->parsed()) return lab(cli.lab->remaining());
+  if (cli.stat->parsed()) return stat(cli.stat_options, argv);
+  if (cli.env->parsed()) return env(cli.env_options);
+  if (cli.completion->parsed()) return print(completion(describe(cli.app), cli.shell));
+  if (cli.manual->parsed()) return print(manual_page(describe(cli.app), cli.page));
+  return cli.run->parsed() ? run(cli.run_options) : devices(cli.devices_options, argv);
+}
+
 }  // namespace
 
 int fail(std::string_view command, int status, std::string_view message) {
@@ -177,98 +290,25 @@ int fail(std::string_view command, int status, std::string_view message) {
 }
 
 int main_of_verbena(int argc, char** argv) {
-  CLI::App app{"Verbena: a user-space RoCEv2 NIC. Runs unmodified RDMA programs on it.", "verbena"};
-  app.set_version_flag("--version", "verbena " VERBENA_VERSION);
-  app.require_subcommand(1);
-  app.footer(kExamples);
-  keep_lines(*app.get_formatter());
-
-  RunOptions run_options;
-  CLI::App* const run_command =
-      app.add_subcommand("run", "Run a program with Verbena's devices: verbena run -- PROGRAM …");
-  add_variable_options(run_command, run_options.variables);
-  run_command->add_option("PROGRAM", run_options.command, "The program and its arguments")
-      ->required()
-      ->type_name("[ARGUMENT…]");
-  run_command->footer(kRunExamples);
-
-  EnvOptions env_options;
-  CLI::App* const env_command = app.add_subcommand(
-      "env", "Print the variables that verbena run sets, for a shell, a service or a container");
-  add_variable_options(env_command, env_options.variables);
-  env_command->add_option("--format", env_options.format, "Who reads them")
-      ->check(CLI::IsMember(kEnvFormats))
-      ->capture_default_str();
-  env_command->footer(kEnvExamples);
-
-  DevicesOptions devices_options;
-  CLI::App* const devices_command =
-      app.add_subcommand("devices", "Show the devices, their ports and addresses");
-  devices_command->add_flag("--json", devices_options.json, "Print JSON");
-  devices_command->footer(kDevicesExamples);
-
-  StatOptions stat_options;
-  CLI::App* const stat_command =
-      app.add_subcommand("stat", "Show what the processes that use the devices are doing");
-  stat_command->add_flag("--json", stat_options.json, "Print JSON");
-  stat_command->add_option("--watch", stat_options.watch, "Look again every SECONDS, until ended")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 86400.0));
-  stat_command->footer(kStatExamples);
-
-  // Its words are the labs' own, --help too.
-  CLI::App* const lab_command = app.add_subcommand(
-      "lab", "Learn by running: verbena lab list, verbena lab NAME, verbena lab all");
-  lab_command->prefix_command();
-  lab_command->set_help_flag();
-  lab_command->footer(std::string{lab_usage()});
-
-  NetnsOptions netns_options;
-  CLI::App* const netns_command = app.add_subcommand(
-      "netns",
-      "Two hosts to try things on, without root: verbena netns [left|right] [-- COMMAND…]");
-  netns_command->add_option("--mtu", netns_options.mtu, "Of the cable between them")
-      ->check(CLI::Range(1280, 9000))
-      ->capture_default_str();
-  netns_command->footer(kNetnsExamples);
-
-  std::string shell;
-  CLI::App* const completion_command =
-      app.add_subcommand("completion", "Print a script that lets a shell complete our words");
-  completion_command->add_option("SHELL", shell, "The shell")
-      ->required()
-      ->check(CLI::IsMember(kShells));
-  completion_command->footer(kCompletionExamples);
-
-  std::string page;
-  CLI::App* const manual_command =
-      app.add_subcommand("manual", "Print the manual page of a command, for man -l")->group("");
-  manual_command->add_option("COMMAND", page, "Without it, the page of verbena");
-
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  Cli cli;
+  add_commands(cli);
+  const auto commands = cli.app.get_subcommands([](const CLI::App*) { return true; });
   if (argc > 1 && *argv[1] != '-' &&
       std::ranges::none_of(commands, [&](CLI::App* c) { return c->get_name() == argv[1]; })) {
     fmt::print(stderr, "verbena: there is no command \"{}\"; verbena --help shows them\n", argv[1]);
     return kExitUsage;
   }
   try {
-    argc = take_netns_command(argc, argv, netns_options);
-    app.parse(argc, argv);
+    argc = take_netns_command(argc, argv, cli.netns_options);
+    cli.app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
-    app.exit(error);
-    if (run_command->parsed())
-      fmt::print(stderr, "Put -- in front of the program's own options.\n");
+    cli.app.exit(error);
+    if (cli.run->parsed()) fmt::print(stderr, "Put -- in front of the program's own options.\n");
     return kExitUsage;
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : kExitUsage;
+    return cli.app.exit(error) == 0 ? 0 : kExitUsage;
   }
-  if (netns_command->parsed()) return netns(netns_options);
-  if (lab_command->parsed()) return lab(lab_command->remaining());
-  if (stat_command->parsed()) return stat(stat_options, argv);
-  if (env_command->parsed()) return env(env_options);
-  if (completion_command->parsed()) return print(completion(describe(app), shell));
-  if (manual_command->parsed()) return print(manual_page(describe(app), page));
-  return run_command->parsed() ? run(run_options) : devices(devices_options, argv);
+  return execute(cli, argv);
 }
 
 }  // namespace verbena::tool
