@@ -1,11 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the layers of docs/architecture.md: who may include whom, and that the sans-I/O
-archives import nothing that talks to the world.
+"""Checks the layers of docs/architecture.md: who may include whom. check_symbols.py looks at what
+the archives import.
 
   check_layers.py includes ROOT         include edges of src/, front/, include/ and the programs,
                                         what they reach through others' headers, names they use
-  check_layers.py symbols ARCHIVE…      undefined symbols of static libraries
-  check_layers.py hooked FILE…          that archives and objects make their own system calls
+  check_layers.py drawing ROOT          that docs/architecture.md draws the same layers
   check_layers.py selftest              plants violations and expects the checks to fail
 """
 
@@ -14,7 +13,6 @@ import collections
 import functools
 import pathlib
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -46,18 +44,12 @@ LAYERS = {
     # decodes frames.
     "tools": {"include", "settings", "packet"},
     "bench": {"include"},
-    # Exception: programs in bench/LAYER/ measure one layer from inside (raw sockets beside
-    # src/wire, CRC speed of src/packet) and see what that layer itself sees. What is measured
-    # there is never quoted as what a program gets; bench/*.cc measures that, from outside.
-    "bench/base": {"base"},
-    "bench/packet": {"base", "packet"},
-    "bench/wire": {"base", "settings", "packet", "system", "registry", "wire"},
-    "bench/engine": {"base", "packet", "memory", "engine"},
-    "bench/cm": {"base", "packet", "cm"},
-    "bench/host": {"base", "settings", "packet", "system", "registry", "wire", "memory", "engine",
-                   "cm", "host"},
 }
 SRC_LAYERS = {key[len("src/"):] for key in LAYERS if key.startswith("src/")}
+# Exception: programs in bench/LAYER/ measure one layer from inside (raw sockets beside src/wire,
+# CRC speed of src/packet) and see what that layer itself sees. What is measured there is never
+# quoted as what a program gets; bench/*.cc measures that, from outside.
+LAYERS |= {f"bench/{layer}": LAYERS[f"src/{layer}"] | {layer} for layer in SRC_LAYERS}
 # What a folder may reach through headers of layers that it sees, though it may not include it
 # itself: layers or single headers. Everything else is hidden from it at any depth.
 REACHED = {
@@ -283,79 +275,45 @@ def layer_violations(root):
         include_violations(tree) + reach_violations(tree) + name_violations(tree))
 
 
-# ---------------------------------------------------------------- symbols
+# ---------------------------------------------------------------- the drawing
 
-# Whole names, as nm prints them without their version. Alternatives by what they reach.
-FORBIDDEN_SYMBOL = re.compile(
-    "^(?:"
-    # clocks and sleepers
-    "clock_gettime|clock_getres|clock_nanosleep|gettimeofday|time|ftime|times|clock|nanosleep"
-    "|usleep|sleep|timerfd_.*|timer_.*|alarm|setitimer"
-    "|_ZNSt6chrono3_V21[0-9]+(?:steady|system|high_resolution)_clock3nowEv|_ZNSt6chrono.*3nowEv"
-    # sockets and descriptors
-    "|socket|socketpair|accept4?|bind|listen|connect|shutdown|[gs]etsockopt|getsockname"
-    "|send|sendto|sendmsg|sendmmsg|sendfile(?:64)?|recv|recvfrom|recvmsg|recvmmsg"
-    "|__recv_chk|__recvfrom_chk|epoll_.*|p?poll|__p?poll_chk|p?select|eventfd|signalfd"
-    "|open|openat|open64|openat64|__open.*_2|creat(?:64)?|close|dup[23]?|pipe2?|ioctl|fcntl(?:64)?"
-    "|read|write|readv|writev|pread(?:64)?|pwrite(?:64)?|__read_chk|__pread.*_chk"
-    "|f(?:re|d)?open(?:64)?|fread|fwrite|f?printf|puts|putchar|__f?printf_chk|syslog"
-    "|if_nametoindex|if_indextoname|getifaddrs|gethostby.*|getaddrinfo"
-    "|mmap(?:64)?|memfd_create|shm_.*|process_vm_.*|syscall"
-    "|_ZNSt(?:13basic_filebuf|14basic_[io]fstream|13basic_fstream).*|_ZSt4cout|_ZSt4cerr|_ZSt4clog"
-    # threads and processes
-    "|pthread_.*|thrd_.*|mtx_.*|cnd_.*|sem_.*|sched_.*|fork|vfork|execv.*|posix_spawn.*|kill|raise"
-    "|_ZNSt6thread.*|_ZNSt18condition_variable.*|_ZNSt12__basic_futex.*|_ZNSt28__atomic_futex.*"
-    "|_ZSt.*atomic_wait.*|signal|sigaction"
-    # chance
-    "|s?rand(?:_r)?|s?random(?:_r)?|[dlmnej]rand48|arc4random.*|getrandom|getentropy"
-    "|RAND_.*|_ZNSt13random_device.*"
-    # environment and identity
-    "|getenv|secure_getenv|setenv|putenv|environ|__environ|getpid|gettid|getuid|geteuid|uname"
-    "|gethostname|sysconf"
-    ")$")
+DOCUMENT = "docs/architecture.md"
+EDGES = re.compile(r"^(\S+) +-> +(\S.*)$")  # "src/engine -> base memory(dma.h)"
+EDGE = re.compile(r"(\S+?)(?:\(([^)]*)\))?(?:\s+|$)")
 
 
-# What rdma-core's librspreload stands before, in any of its versions (seen in 44 and 65). Our own
-# calls go past it: src/system/kernel_calls.h.
-HOOKED_SYMBOL = re.compile(
-    "^(?:accept4?|bind|close|connect|dup2?|epoll_create1?|epoll_ctl|epoll_p?wait2?|fcntl(?:64)?"
-    "|getpeername|[gs]etsockopt|getsockname|listen|poll|__poll_chk|select|readv?|__read_chk|writev?"
-    "|recv|recvfrom|recvmsg|__recv_chk|__recvfrom_chk|send|sendto|sendmsg|sendfile(?:64)?|shutdown"
-    "|socket)$")
-# They stand before the same functions themselves, and pass the program's calls on.
-HOOKING_OBJECT = re.compile(r"(?:^|/)(?:descriptor|path|folder|exit)_hooks\.cc\.o$")
+def drawn_edges(text):
+    """(folder, layers, {layer: its headers that may be included}) of each line in a fenced block."""
+    for block in re.findall(r"^```\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            match = EDGES.match(line)
+            if match:
+                edges = [] if match[2].strip() == "nothing" else EDGE.findall(match[2])
+                yield (match[1], {layer for layer, _ in edges},
+                       {layer: set(headers.split()) for layer, headers in edges if headers})
 
 
-def undefined_symbols(nm, archive):
-    """(object, symbol) pairs that the archive needs and doesn't define itself."""
-    text = subprocess.run([nm, "--format=posix", archive], check=True, capture_output=True,
-                          text=True).stdout
-    member, needed, defined = "", [], set()
-    for line in text.splitlines():
-        if line.endswith(":"):
-            member = re.sub(r".*\[(.*)\]:$", r"\1", line)
+def drawing_violations(text):
+    """Where the document and LAYERS disagree."""
+    wanted = {folder: layers for folder, layers in LAYERS.items() if not folder.startswith("bench/")}
+    violations, drawn = [], set()
+    for folder, layers, headers in drawn_edges(text):
+        if folder in drawn:
+            violations.append(f"{DOCUMENT}: {folder} stands there twice")
+        drawn.add(folder)
+        if folder not in wanted:
+            violations.append(f"{DOCUMENT}: {folder} is no layer of {__file__}")
             continue
-        fields = line.split()
-        if len(fields) < 2:
-            continue
-        symbol, kind = fields[0].split("@")[0], fields[1]
-        if kind in ("U", "w", "v"):
-            needed.append((member, symbol))
-        else:
-            defined.add(symbol)
-    return [(m, s) for m, s in needed if s not in defined]
-
-
-def symbol_violations(nm, archive):
-    return [f"{pathlib.Path(archive).name}({member}): imports {symbol}"
-            for member, symbol in undefined_symbols(nm, archive)
-            if FORBIDDEN_SYMBOL.match(symbol)]
-
-
-def hooked_violations(nm, file):
-    return [f"{pathlib.Path(file).name}({member}): calls {symbol}() of libc: use kernel::{symbol}()"
-            for member, symbol in undefined_symbols(nm, file)
-            if HOOKED_SYMBOL.match(symbol) and not HOOKING_OBJECT.search(member or file)]
+        for names, text in ((layers - wanted[folder], "may not include"),
+                            (wanted[folder] - layers, "may include, which isn't drawn,")):
+            violations += [f"{DOCUMENT}: {folder} {text} {name}" for name in sorted(names)]
+        pure = {} if folder not in SANS_IO else {
+            layer: {header.split("/")[-1] for header in SANS_IO_HEADERS[layer]}
+            for layer in wanted[folder] if layer in SANS_IO_HEADERS}
+        if headers != pure:
+            violations.append(f"{DOCUMENT}: {folder} has headers {headers} in parentheses, "
+                              f"it may include {pure}")
+    return violations + [f"{DOCUMENT}: {folder} is missing" for folder in sorted(set(wanted) - drawn)]
 
 
 # ---------------------------------------------------------------- selftest
@@ -394,40 +352,6 @@ GOOD_INCLUDES = [
 TREE = ["src/base/psn.h", "src/settings/settings.h", "src/packet/packet.h", "src/wire/udp_wire.h",
         "src/registry/registry.h", "src/engine/engine.h",
         "src/host/host.h", "front/verbs/x.h", "include/rdma++/device.h"]
-
-BAD_SYMBOLS = {
-    "clock_gettime": "#include <ctime>\nlong f() { timespec t; clock_gettime(CLOCK_REALTIME, &t);"
-                     " return t.tv_sec; }",
-    "time": "#include <ctime>\nlong f() { return time(nullptr); }",
-    "steady_clock": "#include <chrono>\nlong f() { return"
-                    " std::chrono::steady_clock::now().time_since_epoch().count(); }",
-    "socket": "#include <sys/socket.h>\nint f() { return socket(AF_INET, SOCK_DGRAM, 0); }",
-    "sendmsg": "#include <sys/socket.h>\nlong f(msghdr* m) { return sendmsg(3, m, 0); }",
-    "read": "#include <unistd.h>\nlong f(void* p) { return read(0, p, 1); }",
-    "pthread_create": "#include <pthread.h>\nint f(void* (*g)(void*)) { pthread_t t;"
-                      " return pthread_create(&t, nullptr, g, nullptr); }",
-    "pthread_mutex_lock": "#include <mutex>\nstd::mutex m;\nvoid f() { m.lock(); }",
-    "random_device": "#include <random>\nunsigned f() { return std::random_device{}(); }",
-    "rand": "#include <cstdlib>\nint f() { return rand(); }",
-    "getenv": "#include <cstdlib>\nchar* f() { return getenv(\"HOME\"); }",
-}
-BAD_CALLS = {
-    "epoll_create1": "#include <sys/epoll.h>\nint f() { return epoll_create1(0); }",
-    "recvmsg": "#include <sys/socket.h>\nlong f(msghdr* m) { return recvmsg(3, m, 0); }",
-    "close": "#include <unistd.h>\nint f() { return close(3); }",
-}
-GOOD_CALL = "#include <sys/syscall.h>\n#include <unistd.h>\nlong f() { return syscall(SYS_close, 3); }"
-
-GOOD_SYMBOLS = """
-#include <arpa/inet.h>
-#include <cstring>
-#include <string>
-#include <vector>
-int read_header(int v) { return v; }  // named like one, but our own
-int timeouts(std::vector<std::string>& v) { v.emplace_back("x"); return read_header(1); }
-const char* text(const void* a, char* out) { return inet_ntop(AF_INET, a, out, 16); }
-"""
-
 
 # Violations that no include line shows: files, part of the expected complaint.
 BAD_FACES = [
@@ -491,6 +415,35 @@ def selftest_faces(folder):
     return failures
 
 
+def drawing_of(layers):
+    """LAYERS as the document has it."""
+    pure = {layer: f"{layer}({' '.join(sorted(h.split('/')[-1] for h in headers))})"
+            for layer, headers in SANS_IO_HEADERS.items()}
+    lines = [f"{folder} -> " + (" ".join(
+        pure.get(name, name) if folder in SANS_IO else name for name in sorted(names)) or "nothing")
+             for folder, names in layers.items() if not folder.startswith("bench/")]
+    return "Text -> more text.\n\n```\n" + "\n".join(lines) + "\n```\n"
+
+
+def selftest_drawing():
+    good = drawing_of(LAYERS)
+    failures = [f"complains about a good drawing: {v}" for v in drawing_violations(good)]
+    for old, new, expected in (
+            ("src/cm -> base packet\n", "", "src/cm is missing"),
+            ("src/cm -> base packet\n", "src/cm -> base\n", "src/cm may include"),
+            ("src/cm -> base packet\n", "src/cm -> base packet wire\n", "src/cm may not include wire"),
+            ("src/cm -> base packet\n", "src/cm -> base packet\nsrc/mc -> base\n", "src/mc is no layer"),
+            ("src/cm -> base packet\n", "src/cm -> base packet\n" * 2, "src/cm stands there twice"),
+            ("src/base -> nothing\n", "src/base -> packet\n", "src/base may not include packet"),
+            ("memory(dma.h null_memory.h)", "memory", "src/engine has headers"),
+            ("memory(dma.h null_memory.h)", "memory(dma.h)", "src/engine has headers")):
+        violations = drawing_violations(good.replace(old, new))
+        if old not in good or len(violations) != 1 or expected not in violations[0]:
+            failures.append(f"{new!r} in the drawing: expected one complaint with {expected!r}, "
+                            f"got {violations}")
+    return failures
+
+
 def selftest_includes(folder):
     failures = []
     root = pathlib.Path(folder)
@@ -515,31 +468,6 @@ def selftest_includes(folder):
     return failures
 
 
-def selftest_symbols(folder, cxx, ar, nm):
-    failures = []
-
-    def archive_of(name, text):
-        source, obj, archive = (f"{folder}/{name}{suffix}" for suffix in (".cc", ".o", ".a"))
-        pathlib.Path(source).write_text(text)
-        subprocess.run([cxx, "-O1", "-c", source, "-o", obj], check=True)
-        subprocess.run([ar, "rcs", archive, obj], check=True)
-        return archive
-
-    violations = symbol_violations(nm, archive_of("good", GOOD_SYMBOLS))
-    failures += [f"complains about a good archive: {v}" for v in violations]
-    violations = hooked_violations(nm, archive_of("good_call", GOOD_CALL))
-    failures += [f"complains about a good call: {v}" for v in violations]
-    for name, text in BAD_CALLS.items():
-        violations = hooked_violations(nm, archive_of("bad_call_" + name, text))
-        if not any(name in v for v in violations):
-            failures.append(f"{name}(): planted and not found, got {violations}")
-    for name, text in BAD_SYMBOLS.items():
-        violations = symbol_violations(nm, archive_of("bad_" + name, text))
-        if not any(name in v for v in violations):
-            failures.append(f"{name}: planted and not found, got {violations}")
-    return failures
-
-
 # ---------------------------------------------------------------- main
 
 def report(violations, fine):
@@ -555,16 +483,9 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     includes = commands.add_parser("includes")
     includes.add_argument("root")
-    symbols = commands.add_parser("symbols")
-    symbols.add_argument("--nm", default="nm")
-    symbols.add_argument("archives", nargs="*")
-    hooked = commands.add_parser("hooked")
-    hooked.add_argument("--nm", default="nm")
-    hooked.add_argument("files", nargs="*")
-    selftest = commands.add_parser("selftest")
-    selftest.add_argument("--nm", default="nm")
-    selftest.add_argument("--ar", default="ar")
-    selftest.add_argument("--cxx", default="g++")
+    drawing = commands.add_parser("drawing")
+    drawing.add_argument("root", type=pathlib.Path)
+    commands.add_parser("selftest")
     args = parser.parse_args()
 
     if args.command == "includes":
@@ -572,23 +493,15 @@ def main():
         if seen == 0:
             violations.append(f"{args.root}: no source files found")
         return report(violations, f"{seen} files, every include and every name points downwards")
-    if args.command == "symbols":
-        if not args.archives:
-            return report(["no archive given"], "")
-        violations = [v for archive in args.archives for v in symbol_violations(args.nm, archive)]
-        names = ", ".join(pathlib.Path(a).name for a in args.archives)
-        return report(violations, f"{names}: no clock, socket, thread, chance or environment")
-    if args.command == "hooked":
-        if not args.files:
-            return report(["no file given"], "")
-        violations = [v for file in args.files for v in hooked_violations(args.nm, file)]
-        return report(violations, f"{len(args.files)} files make their own system calls")
+    if args.command == "drawing":
+        return report(drawing_violations((args.root / DOCUMENT).read_text()),
+                      f"{DOCUMENT} draws the layers as they are")
     with tempfile.TemporaryDirectory() as folder:
         failures = selftest_includes(folder + "/tree")
         failures += selftest_faces(folder + "/faces")
-        failures += selftest_symbols(folder, args.cxx, args.ar, args.nm)
-        return report(failures, f"{len(BAD_INCLUDES)} planted includes, {len(BAD_FACES)} planted leaks "
-                                f"and {len(BAD_SYMBOLS)} planted symbols were found")
+        failures += selftest_drawing()
+        return report(failures, f"{len(BAD_INCLUDES)} planted includes and {len(BAD_FACES)} planted "
+                                "leaks were found")
 
 
 if __name__ == "__main__":
