@@ -25,6 +25,8 @@
 
 namespace verbena::engine {
 
+struct QueuePair;
+struct Services;
 struct SharedReceiveQueue;
 
 /// An answer that is more than an ACK.
