@@ -1,8 +1,9 @@
 # verbena_check_headers(FOLDER…)
 #
 # Every header of these folders compiles alone, so that one that leans on its includer's includes is
-# found. Where NAME.cc includes NAME.h before anything else, the build itself shows it; the target
-# verbena_headers compiles the others by themselves (syntax only). ctest runs it.
+# found. Where NAME.cc includes NAME.h before anything else, the build itself shows it, unless sources
+# are compiled together; the target verbena_headers compiles the others by themselves (syntax only).
+# ctest runs it.
 
 # What the source file beside this header includes first; empty: there is none.
 function(verbena_first_include header result)
@@ -27,7 +28,7 @@ function(verbena_check_headers)
   foreach(header IN LISTS headers)
     verbena_first_include("${header}" first)
     string(FIND "/${header}" "/${first}" at REVERSE)
-    if(first AND NOT at EQUAL -1)
+    if(first AND NOT at EQUAL -1 AND NOT CMAKE_UNITY_BUILD)
       continue()
     endif()
     set(stamp "${CMAKE_BINARY_DIR}/headers/${header}.ok")
