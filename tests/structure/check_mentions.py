@@ -50,7 +50,7 @@ def check_name(root, tests, name):
         abi = root / "tests/abi"
         there = (abi / f"{match[1]}.c").exists() or (
             (abi / "CMakeLists.txt").exists()
-            and f"NAME {name} " in (abi / "CMakeLists.txt").read_text())
+            and re.search(rf"NAME {re.escape(name)}\s", (abi / "CMakeLists.txt").read_text()))
         return "" if there else "there is no such test"
     if tests and TEST.fullmatch(name):
         suite, test = name.split(".")
