@@ -61,7 +61,7 @@ class Link final : public packet::FrameSink {
  public:
   explicit Link(bool icrc) : icrc_{icrc} {}
 
-  std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) override {
+  std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn, std::size_t size) override {
     if (used_ + size + packet::kIcrcSize > bytes_.size() || frames_.size() == frames_.capacity()) {
       return {};
     }
@@ -75,6 +75,7 @@ class Link final : public packet::FrameSink {
     frames_.push_back({flow_, {at, size_ + packet::kIcrcSize}});
     used_ += size_ + packet::kIcrcSize;
   }
+  [[nodiscard]] bool full() const override { return true; }
   void deliver(engine::Rnic& to, Instant now) {
     for (const auto& [flow, bytes] : frames_) {
       if (icrc_) {
@@ -83,7 +84,11 @@ class Link final : public packet::FrameSink {
             headers(flow), frame, packet::load_icrc(frame.data() + frame.size()));
         if (!ok) std::abort();
       }
-      to.receive({.source = flow.source, .destination = flow.destination, .bytes = bytes}, now);
+      to.receive({.source = flow.source,
+                  .destination = flow.destination,
+                  .destination_qpn = packet::destination_qpn_of(bytes),
+                  .bytes = bytes},
+                 now);
     }
     frames_.clear();
     used_ = 0;

@@ -21,9 +21,9 @@
 
 #include "base/bytes.h"
 #include "base/numbers.h"
-#include "wire/receiver.h"
-#include "wire/steering.h"
-#include "wire/udp_socket.h"
+#include "wire/udp/receiver.h"
+#include "wire/udp/steering.h"
+#include "wire/udp/udp_socket.h"
 
 namespace {
 

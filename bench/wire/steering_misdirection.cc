@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "base/bytes.h"
-#include "wire/system.h"
-#include "wire/udp_socket.h"
-#include "wire/udp_wire.h"
+#include "system/monotonic_now.h"
+#include "wire/udp/udp_socket.h"
+#include "wire/udp/udp_wire.h"
 
 namespace {
 
@@ -39,27 +39,41 @@ const IpAddress kSender = IpAddress::v4({127, 7, 200, 2});
 
 struct Count final : DatagramSink {
   void datagram(const packet::Datagram&) override { ++frames; }
+  void management(const packet::Datagram&) override { ++frames; }
   std::size_t frames = 0;
 };
 
-struct Member {
-  explicit Member(const IpAddress& address) : memory(UdpWire::kBufferBytes) {
-    auto created = UdpWire::create(memory);
+struct Member final : registry::Visitors {
+  explicit Member(const IpAddress& address)
+      : memory(UdpWire::kBufferBytes + registry::Registry::kMessageBytes) {
+    const std::span<std::uint8_t> bytes = memory;
+    auto joined = registry::Registry::join(bytes.subspan(UdpWire::kBufferBytes));
+    if (!joined) fail(joined.error());
+    registry = std::move(joined).value();
+    auto created = UdpWire::create(*registry, bytes.first(UdpWire::kBufferBytes));
     if (!created) fail(created.error());
     wire = std::move(created).value();
-    if (auto opened = wire->open_address(address, 0); !opened) fail(opened.error());
+    if (auto opened = wire->open_address({address, 0}); !opened) fail(opened.error());
+  }
+  void message(std::span<const std::uint8_t> bytes) override { wire->message(bytes, sink); }
+  std::string account() override { return {}; }
+  void abandon() const {
+    wire->abandon();
+    registry->abandon();
   }
   [[noreturn]] static void fail(const Error& error) {
     std::fprintf(stderr, "%s\n", error.message.c_str());
     std::exit(1);
   }
   void turn() {
+    registry->serve(*this);
     wire->serve_control(sink);
     while (wire->receive(sink) > 0) {
     }
   }
   std::vector<std::uint8_t> memory;
   Count sink;
+  std::unique_ptr<registry::Registry> registry;
   std::unique_ptr<UdpWire> wire;
 };
 
@@ -85,7 +99,7 @@ std::uint64_t received(const Members& members) {
 
 void send(Member& from, std::uint32_t slot, std::uint16_t port) {
   const packet::Flow flow{.source = kSender, .destination = kAddress, .source_port = port};
-  const auto room = from.wire->reserve(flow, kFrameSize);
+  const auto room = from.wire->reserve(flow, Qpn{slot << Qpn::kIndexBits}, kFrameSize);
   if (room.empty()) return;
   std::fill(room.begin(), room.end(), std::uint8_t{4});
   store_be24(&room[5], slot << Qpn::kIndexBits);
@@ -132,12 +146,12 @@ pid_t start_victim(Members& members) {
   if (::pipe(ends.data()) != 0) std::exit(1);
   const pid_t pid = ::fork();
   if (pid == 0) {
-    for (auto& m : members) m->wire->abandon();
+    for (auto& m : members) m->abandon();
     Member own{kAddress};
     (void)!::write(ends[1], "", 1);
     for (;;) {
-      std::array<pollfd, 2> fds{pollfd{own.wire->data_fd(), POLLIN, 0},
-                                pollfd{own.wire->control_fd(), POLLIN, 0}};
+      std::array<pollfd, 2> fds{pollfd{own.wire->descriptors().data, POLLIN, 0},
+                                pollfd{own.registry->fd(), POLLIN, 0}};
       ::poll(fds.data(), fds.size(), -1);
       own.turn();
     }
@@ -165,7 +179,7 @@ int main() {
 
   for (std::size_t flow = 0; flow < kFlows; ++flow) {
     for (std::size_t i = 0; i < kFramesPerFlow; ++i) {
-      send(sender, members[flow % members.size()]->wire->slot(), ports[flow]);
+      send(sender, members[flow % members.size()]->registry->slot(), ports[flow]);
     }
     sender.wire->flush();
     turn(members, 1);
@@ -187,7 +201,7 @@ int main() {
   auto last_wrong_at = killed;
   for (std::size_t i = 0; i < 20'000; ++i) {
     const auto seen = handed_over(members);
-    send(sender, members[i % members.size()]->wire->slot(), ports[i % kFlows]);
+    send(sender, members[i % members.size()]->registry->slot(), ports[i % kFlows]);
     sender.wire->flush();
     ++sent;
     // The first frames are under way before anybody looks up.

@@ -47,7 +47,7 @@ cm::QueuePairOffer offer_of(const Id& id, const rdma_ucm_conn_param& p) {
 
 Result<cm::ConnectionId> ask(cm::ConnectionManager& manager, const Id& id,
                              const rdma_ucm_conn_param& p, Instant now) {
-  const packet::ServiceId service{id.space, id.destination_port};
+  const ServiceId service{id.space, id.destination_port};
   if (id.datagrams) {
     return manager.sidr_request({.source = *id.source,
                                  .destination = *id.destination,

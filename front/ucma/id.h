@@ -6,12 +6,12 @@
 #include <optional>
 
 #include "base/psn.h"
+#include "base/service_id.h"
 #include "cm/event.h"
 #include "cm/parameters.h"
 #include "host/connections/ports.h"
 #include "host/devices/device.h"
 #include "host/nic.h"
-#include "packet/service_id.h"
 
 namespace verbena::front::ucma {
 
@@ -42,7 +42,7 @@ struct Id {
   std::uint32_t handle = 0;
   std::uint64_t uid = 0;  // the program's name for it; 0: a request that isn't accepted yet
   Channel* channel = nullptr;
-  packet::PortSpace space{};
+  PortSpace space{};
   bool datagrams = false;
   cm::Transport transport{};
   std::uint8_t qp_type = 0;                // as the program said it

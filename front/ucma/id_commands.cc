@@ -106,7 +106,7 @@ Status create_id(Ucma& ucma, const Command& command) {
 
   Id& id = ucma.create_id(command.channel);
   id.uid = c.uid;
-  id.space = static_cast<packet::PortSpace>(c.ps);
+  id.space = static_cast<PortSpace>(c.ps);
   id.datagrams = *type == IBV_QPT_UD;
   id.transport = *transport;
   id.qp_type = c.qp_type;

@@ -9,13 +9,13 @@
 namespace verbena::cm {
 namespace {
 
-std::size_t header_size(packet::ServiceId service) {
+std::size_t header_size(ServiceId service) {
   return service.has_ip_header() ? packet::IpCmHeader::kSize : 0;
 }
 
 }  // namespace
 
-std::optional<Addressing> addressing_of(const Route& route, packet::ServiceId service,
+std::optional<Addressing> addressing_of(const Route& route, ServiceId service,
                                         std::span<const std::uint8_t> private_data) {
   const auto rest = private_data.subspan(header_size(service));
   const PrivateData program{rest.begin(), rest.end()};
@@ -26,7 +26,7 @@ std::optional<Addressing> addressing_of(const Route& route, packet::ServiceId se
 }
 
 Status check_request(const char* call, const IpAddress& source, const IpAddress& destination,
-                     packet::ServiceId service, std::size_t private_size, std::size_t room) {
+                     ServiceId service, std::size_t private_size, std::size_t room) {
   if (source.is_v4() != destination.is_v4()) {
     return Error{EINVAL, std::string{call} + ": " + source.text() + " can't reach " +
                              destination.text() + ": one is IPv4, the other IPv6"};
@@ -34,7 +34,7 @@ Status check_request(const char* call, const IpAddress& source, const IpAddress&
   return check_size(call, "private data", private_size, room - header_size(service));
 }
 
-void put_request_data(const packet::IpCmHeader& header, packet::ServiceId service,
+void put_request_data(const packet::IpCmHeader& header, ServiceId service,
                       std::span<const std::uint8_t> private_data, std::span<std::uint8_t> out) {
   if (service.has_ip_header()) packet::encode_ip_cm_header(header, out);
   std::ranges::copy(private_data, out.subspan(header_size(service)).begin());

@@ -8,11 +8,11 @@
 #include <span>
 
 #include "base/result.h"
+#include "base/service_id.h"
 #include "cm/event.h"
 #include "cm/parameters.h"
 #include "cm/route.h"
 #include "packet/ip_cm_header.h"
-#include "packet/service_id.h"
 
 namespace verbena::cm {
 
@@ -24,18 +24,18 @@ struct Addressing {
 };
 
 /// nullopt: the service wants an IP addressing header, and this isn't one.
-[[nodiscard]] std::optional<Addressing> addressing_of(const Route& route, packet::ServiceId service,
+[[nodiscard]] std::optional<Addressing> addressing_of(const Route& route, ServiceId service,
                                                       std::span<const std::uint8_t> private_data);
 
 /// EINVAL: more private data than fits into `room` bytes behind the header, or addresses of two
 /// families.
 [[nodiscard]] Status check_request(const char* call, const IpAddress& source,
-                                   const IpAddress& destination, packet::ServiceId service,
+                                   const IpAddress& destination, ServiceId service,
                                    std::size_t private_size, std::size_t room);
 
 /// Header, if the service has one, and private data; check_request() was content. `out` is all
 /// zeros.
-void put_request_data(const packet::IpCmHeader& header, packet::ServiceId service,
+void put_request_data(const packet::IpCmHeader& header, ServiceId service,
                       std::span<const std::uint8_t> private_data, std::span<std::uint8_t> out);
 
 }  // namespace verbena::cm

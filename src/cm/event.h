@@ -6,10 +6,10 @@
 #include "base/ip_address.h"
 #include "base/numbers.h"
 #include "base/psn.h"
+#include "base/service_id.h"
 #include "cm/parameters.h"
 #include "packet/cm_req.h"
 #include "packet/cm_timeout.h"
-#include "packet/service_id.h"
 
 namespace verbena::cm {
 
@@ -38,7 +38,7 @@ struct Endpoint {
 struct PeerOffer {
   Endpoint local{};
   Endpoint remote{};
-  packet::ServiceId service{};
+  ServiceId service{};
   Transport transport{};
   Qpn qpn{};
   std::uint32_t qkey = 0;  // datagrams

@@ -52,7 +52,7 @@ Listener* Listeners::find(ListenerId id) {
   return found != listeners_.end() ? &found->second : nullptr;
 }
 
-Listener* Listeners::find(packet::ServiceId service, bool datagram, const IpAddress& address) {
+Listener* Listeners::find(ServiceId service, bool datagram, const IpAddress& address) {
   Listener* everywhere = nullptr;
   const auto [first, last] = by_service_.equal_range({service, datagram});
   for (auto l = first; l != last; ++l) {

@@ -29,12 +29,12 @@ class Listeners {
 
   [[nodiscard]] Listener* find(ListenerId id);
   /// For a request to `address`: who listens there, else who listens everywhere.
-  [[nodiscard]] Listener* find(packet::ServiceId service, bool datagram, const IpAddress& address);
+  [[nodiscard]] Listener* find(ServiceId service, bool datagram, const IpAddress& address);
   [[nodiscard]] std::size_t size() const { return listeners_.size(); }
 
  private:
   struct Service {
-    packet::ServiceId id{};
+    ServiceId id{};
     bool datagram = false;
     friend constexpr auto operator<=>(const Service&, const Service&) = default;
   };

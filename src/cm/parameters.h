@@ -11,6 +11,7 @@
 #include "base/ip_address.h"
 #include "base/numbers.h"
 #include "base/psn.h"
+#include "base/service_id.h"
 #include "base/time.h"
 #include "packet/bth.h"
 #include "packet/cm_rej.h"
@@ -18,7 +19,6 @@
 #include "packet/cm_sidr_rep.h"
 #include "packet/cm_timeout.h"
 #include "packet/ip_cm_header.h"
-#include "packet/service_id.h"
 
 namespace verbena::cm {
 
@@ -44,7 +44,7 @@ enum class Transport : std::uint8_t { rc, uc, xrc };
 struct ListenParameters {
   enum class Family : std::uint8_t { any, v4, v6 };
 
-  packet::ServiceId service{};
+  ServiceId service{};
   bool datagram = false;               // answers SIDR_REQ instead of REQ
   std::optional<IpAddress> address{};  // nullopt: every address …
   Family family = Family::any;         // … of this family
@@ -66,7 +66,7 @@ struct QueuePairOffer {
 struct ConnectParameters {
   IpAddress source{};
   IpAddress destination{};
-  packet::ServiceId service{};
+  ServiceId service{};
   std::uint16_t source_port = 0;  // goes into the IP addressing header, where the service has one
   std::uint64_t ca_guid = 0;
   Transport transport{};
@@ -97,7 +97,7 @@ struct RejectParameters {
 struct SidrRequestParameters {
   IpAddress source{};
   IpAddress destination{};
-  packet::ServiceId service{};
+  ServiceId service{};
   std::uint16_t source_port = 0;
   Duration timeout = std::chrono::milliseconds{4096};  // of one try; as the kernel's
   std::uint8_t max_retries = kMaxRetries;

@@ -24,10 +24,10 @@ class FramesAhead {
 
   /// `count` packets with `payload` bytes each behind `headers`, from `from` on. It may become
   /// fewer, or none if the memory is gone: who fills one alone finds out.
-  void fill(packet::FrameSink& sink, const packet::Flow& flow, std::size_t headers,
+  void fill(packet::FrameSink& sink, const packet::Flow& flow, Qpn to, std::size_t headers,
             std::uint32_t payload, const Segment& from, std::uint32_t count) {
     forget();
-    rooms_ = sink.reserve_many(flow, headers + payload, count);
+    rooms_ = sink.reserve_many(flow, to, headers + payload, count);
     if (rooms_.count == 0) return;
     const memory::FrameParts parts{rooms_[0].subspan(headers, payload), rooms_.stride,
                                    rooms_.count};

@@ -32,7 +32,8 @@ bool transmit_reached_marks(Services& services, QueuePair& qp, packet::FrameSink
     p.bth.destination = marks.front().qpn;
     p.bth.psn = marks.front().psn;
     p.deth = {services.receive_buffer, qp.qpn};
-    const auto out = sink.reserve(marks.front().flow, packet::frame_size(p.bth.opcode, 0));
+    const auto out =
+        sink.reserve(marks.front().flow, p.bth.destination, packet::frame_size(p.bth.opcode, 0));
     if (out.empty()) return false;
     packet::encode_headers(p, out);
     sink.commit();

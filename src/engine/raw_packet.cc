@@ -66,7 +66,7 @@ Sent transmit_frames(Services& services, QueuePair& qp, packet::EthernetSink* si
     if (qp.state.load(std::memory_order_relaxed) != QpState::rts) break;
     if (sent == budget) return Sent::more;
     const auto status = send_frame(services, qp, qp.sq.at(r.wqe), sink);
-    if (!status) return Sent::sink_full;
+    if (!status) return Sent::stalled;
     if (*status != CompletionStatus::success) {
       fail_send(services, qp, *status);
       break;

@@ -74,7 +74,7 @@ void advance(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets) {
   }
 }
 
-enum class RequestStep : std::uint8_t { sent, wait, sink_full };
+enum class RequestStep : std::uint8_t { sent, wait, stalled };
 
 RequestStep fault(QueuePair& qp, CompletionStatus status) {
   qp.requester.fault = status;
@@ -124,8 +124,9 @@ RequestStep emit(Services& services, QueuePair& qp, packet::FrameSink& sink, con
   const std::size_t headers = packet::header_size(p.bth.opcode);
   std::span<std::uint8_t> out = filled;
   if (out.empty()) {
-    out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, length));
-    if (out.empty()) return RequestStep::sink_full;
+    out =
+        sink.reserve(flow_of(qp, wqe), p.bth.destination, packet::frame_size(p.bth.opcode, length));
+    if (out.empty()) return RequestStep::stalled;
     if (!fill(services, qp, wqe, offset, out.subspan(headers, length))) {
       return fault(qp, CompletionStatus::local_protection_error);  // the room is not committed
     }
@@ -156,7 +157,8 @@ void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const
   p.bth.destination = behind.bth.destination;
   p.bth.psn = behind.bth.psn;
   p.deth = {behind.deth.qkey, qp.qpn};
-  const auto out = sink.reserve(flow_of(qp, wqe), packet::frame_size(p.bth.opcode, 0));
+  const auto out =
+      sink.reserve(flow_of(qp, wqe), p.bth.destination, packet::frame_size(p.bth.opcode, 0));
   if (out.empty()) return;
   packet::encode_headers(p, out);
   sink.commit();
@@ -221,7 +223,7 @@ RequestStep send_answered(Services& services, QueuePair& qp, packet::FrameSink& 
       return fault(qp, CompletionStatus::local_protection_error);
     }
   }
-  if (!make_room(r)) return RequestStep::sink_full;  // as good as: it is tried again
+  if (!make_room(r)) return RequestStep::stalled;  // as good as: it is tried again
   const RequestStep step = emit(services, qp, sink, wqe, p, 0, payload);
   if (step != RequestStep::sent) return step;
   r.answered.push_back(r.psn + (piece - 1));
@@ -259,8 +261,8 @@ void look_ahead(Services& services, QueuePair& qp, packet::FrameSink& sink, cons
     return;
   }
   if (services.segments.size() != 1) return;  // one by one
-  ahead.fill(sink, flow_of(qp, wqe), packet::header_size(opcode), mtu, services.segments.front(),
-             count);
+  ahead.fill(sink, flow_of(qp, wqe), destination_of(qp, wqe), packet::header_size(opcode), mtu,
+             services.segments.front(), count);
 }
 
 /// One packet of a SEND or WRITE; `budget` more may follow.
@@ -351,7 +353,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
                                  : send_data(services, qp, sink, wqe, now, budget - sent, ahead);
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
     if (begins && step != RequestStep::sent) wqe.started = false;
-    if (step == RequestStep::sink_full) return Sent::sink_full;
+    if (step == RequestStep::stalled) return Sent::stalled;
     if (step == RequestStep::wait && !r.fault) return Sent::all;
   }
   return Sent::all;

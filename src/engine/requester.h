@@ -31,8 +31,8 @@ struct Requester {
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
 };
 
-/// sink_full: or there is no memory; in either case later there may be.
-enum class Sent : std::uint8_t { all, more, sink_full };
+/// stalled: its path has no room, or there is no memory; later there may be.
+enum class Sent : std::uint8_t { all, more, stalled };
 
 /// Sends what the window lets, at most `budget` packets.
 [[nodiscard]] Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sink,

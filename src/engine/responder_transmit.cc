@@ -17,7 +17,7 @@ using packet::Syndrome;
 
 namespace {
 
-enum class ResponseStep : std::uint8_t { sent, sink_full, failed };
+enum class ResponseStep : std::uint8_t { sent, stalled, failed };
 
 /// The headers of a response's next packet. A READ's opcode follows from the place in the response.
 Packet next_packet(const QueuePair& qp, const Response& response, packet::Part part,
@@ -57,13 +57,13 @@ ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink&
     const std::uint32_t alike = (whole - response.sent - 1) / a.path_mtu;  // the last isn't
     const std::uint32_t count = std::min({alike, budget, FramesAhead::kMost});
     if (count > 1) {
-      ahead.fill(sink, a.flow, headers, length, region->segment(address, whole), count);
+      ahead.fill(sink, a.flow, a.dest_qpn, headers, length, region->segment(address, whole), count);
     }
   }
   auto out = ahead.take();
   if (out.empty()) {
-    out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, length));
-    if (out.empty()) return ResponseStep::sink_full;
+    out = sink.reserve(a.flow, a.dest_qpn, packet::frame_size(p.bth.opcode, length));
+    if (out.empty()) return ResponseStep::stalled;
     if (length > 0) {
       const std::array from{region->segment(address, length)};
       if (!services.copies.gather(from, out.subspan(headers, length))) return ResponseStep::failed;
@@ -88,7 +88,7 @@ bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syn
   p.bth.destination = a.dest_qpn;
   p.bth.psn = psn;
   p.aeth = {syndrome, qp.responder.msn};
-  const auto out = sink.reserve(a.flow, packet::frame_size(p.bth.opcode, 0));
+  const auto out = sink.reserve(a.flow, a.dest_qpn, packet::frame_size(p.bth.opcode, 0));
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
@@ -103,7 +103,8 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
   p.bth.migration = false;
   p.bth.becn = true;
   p.bth.destination = qp.attributes.dest_qpn;
-  const auto out = sink.reserve(qp.attributes.flow, packet::frame_size(p.bth.opcode, 0));
+  const auto out =
+      sink.reserve(qp.attributes.flow, p.bth.destination, packet::frame_size(p.bth.opcode, 0));
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
@@ -125,7 +126,7 @@ Sent transmit_answer(Services& services, QueuePair& qp, packet::FrameSink& sink)
     return Sent::all;
   }
   if (!send_answer(services, qp, sink, *r.answer, ack ? r.expected.previous() : r.expected)) {
-    return Sent::sink_full;
+    return Sent::stalled;
   }
   r.answer.reset();
   return Sent::all;
@@ -137,19 +138,19 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
                         unsigned budget) {
   Responder& r = qp.responder;
   if (r.congested) {
-    if (!send_notice(services, qp, sink)) return Sent::sink_full;
+    if (!send_notice(services, qp, sink)) return Sent::stalled;
     r.congested = false;
   }
-  if (!transmit_reached_marks(services, qp, sink)) return Sent::sink_full;
+  if (!transmit_reached_marks(services, qp, sink)) return Sent::stalled;
   FramesAhead ahead;
   for (unsigned sent = 0; !r.responses.empty(); ++sent) {
     if (sent == budget) return Sent::more;
     Response& response = r.responses.front();
     const ResponseStep step = send_response(services, qp, sink, response, budget - sent, ahead);
-    if (step == ResponseStep::sink_full) return Sent::sink_full;
+    if (step == ResponseStep::stalled) return Sent::stalled;
     if (step == ResponseStep::failed) {
       // The memory went away under the READ: the packet that is missing is refused.
-      if (!send_answer(services, qp, sink, kNoAccess, response.psn)) return Sent::sink_full;
+      if (!send_answer(services, qp, sink, kNoAccess, response.psn)) return Sent::stalled;
       r.responses.clear();
       r.answer.reset();
       enter_error(services, qp, EventKind::qp_access_error);

@@ -15,6 +15,8 @@ namespace {
 constexpr unsigned kTurn = 64;
 /// Packets of one work(): the caller wants to look at the wire in between.
 constexpr unsigned kTurnsOfWork = 8;
+/// While others send, stalled queue pairs try again after this time.
+constexpr Duration kStallPause = std::chrono::microseconds{50};
 
 }  // namespace
 
@@ -145,7 +147,7 @@ Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
   const Psn before = qp.requester.end;
   Sent sent = transmit_requests(services_, qp, sink, 1, now);
   if (qp.requester.end != before) note_request_sent(qp.responder, now);
-  if (sent != Sent::sink_full) sent = transmit_responses(services_, qp, sink, kTurn);
+  if (sent != Sent::stalled) sent = transmit_responses(services_, qp, sink, kTurn);
   if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
   return sent;
 }
@@ -158,26 +160,34 @@ void Rnic::send_delayed_acks() {
   });
 }
 
+void Rnic::retry_stalled(Instant now) {
+  if (stalled_.empty() || (!runnable_.empty() && now < retry_stalled_at_)) return;
+  runnable_.append(stalled_);
+}
+
 bool Rnic::work(packet::FrameSink& sink, Instant now) {
   services_.now = now;
   ring_doorbells();
   expire_timers(now);
   services_.paces.expire(now, runnable_);
   services_.expire_moderated();
-  bool interface_full = false;
-  for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty(); ++turn) {
+  retry_stalled(now);
+  for (unsigned turn = 0; turn < kTurnsOfWork && !runnable_.empty();) {
     QueuePair& qp = runnable_.front();
     const Sent sent = transmit(qp, sink, now);
     finish_draining(qp);  // UC and UD are done with a message when they have sent it
     set_timer(qp);
-    // An interface that takes no raw frames now is in nobody else's way.
-    const bool raw_waits = sent == Sent::sink_full && qp.type == QpType::raw_packet;
-    interface_full = interface_full || raw_waits;
-    if (sent == Sent::sink_full && !raw_waits) return false;
+    if (sent == Sent::stalled && sink.full()) return false;
     runnable_.pop();
-    if (sent == Sent::more || raw_waits) schedule(qp);
+    if (sent == Sent::stalled) {  // in nobody else's way, and it costs nobody else's turn
+      stalled_.push(qp);
+      retry_stalled_at_ = now + kStallPause;
+      continue;
+    }
+    if (sent == Sent::more) schedule(qp);
+    ++turn;
   }
-  return !interface_full;
+  return !runnable_.empty() || stalled_.empty();
 }
 
 }  // namespace verbena::engine

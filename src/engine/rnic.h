@@ -140,7 +140,7 @@ class Rnic {
   /// No more of the datagrams that came together.
   void finish_copies();
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
-  /// has_work(). False: the sink was full, or there is no memory; try again later.
+  /// has_work(). False: nothing can be sent now, for want of room or memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
   /// Nothing will be posted any more: acknowledgements don't wait for requests to leave with.
   void send_delayed_acks();
@@ -150,7 +150,9 @@ class Rnic {
   /// taken away.
   void set_ethernet(packet::EthernetSink* sink) { ethernet_ = sink; }
   /// There is more for work() to do at once.
-  [[nodiscard]] bool has_work() const { return !runnable_.empty() || has_doorbells(); }
+  [[nodiscard]] bool has_work() const {
+    return !runnable_.empty() || !stalled_.empty() || has_doorbells();
+  }
   /// When work() must be called again, though nothing happens before.
   [[nodiscard]] Instant next_deadline() const;
   /// Completion queues that asked to be told. Cleared by the caller.
@@ -193,6 +195,8 @@ class Rnic {
   void ring_doorbells();
   void expire_timers(Instant now);
   void schedule(QueuePair& qp);
+  /// Stalled queue pairs get a turn again, if it is time.
+  void retry_stalled(Instant now);
   void reset(QueuePair& qp);
   void set_timer(QueuePair& qp);
   void make_room_for_queues();
@@ -219,6 +223,8 @@ class Rnic {
   QpTable qps_;
   std::map<IpAddress, std::vector<QueuePair*>> multicast_;
   RunQueue runnable_;
+  RunQueue stalled_;  // their paths are full
+  Instant retry_stalled_at_{};
   TimerQueue timers_;
   packet::EthernetSink* ethernet_ = nullptr;
 };

@@ -205,7 +205,7 @@ Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last) 
   repeat_last_ack(qp, sink);
   ring_doorbells();  // it may hang there
   services_.paces.forget(qp, runnable_);
-  runnable_.remove(qp);
+  if (!runnable_.remove(qp)) stalled_.remove(qp);
   timers_.remove(qp);
   --users_of_domain(qp);
   if (qp.send_cq != nullptr) --qp.send_cq->users;

@@ -32,11 +32,11 @@ void Rnic::demultiplex(const packet::Datagram& datagram, Instant now) {
     ++counters.drop_malformed;
     return;
   }
-  if (p->bth.destination.value() == Qpn::kMask) {
+  if (datagram.destination_qpn.value() == Qpn::kMask) {
     dispatch_multicast(datagram, *p, now);
     return;
   }
-  QueuePair* qp = qps_.find(p->bth.destination);
+  QueuePair* qp = qps_.find(datagram.destination_qpn);
   if (qp == nullptr) {
     ++counters.drop_no_qp;
     return;

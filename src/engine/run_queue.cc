@@ -18,13 +18,23 @@ void RunQueue::pop() {
   if (first_ == nullptr) last_ = nullptr;
 }
 
-void RunQueue::remove(QueuePair& qp) {
-  if (!qp.runnable) return;
+bool RunQueue::remove(QueuePair& qp) {
+  if (!qp.runnable) return false;
   QueuePair* before = nullptr;
-  for (QueuePair* at = first_; at != &qp; at = at->next_runnable) before = at;
+  QueuePair* at = first_;
+  for (; at != nullptr && at != &qp; at = at->next_runnable) before = at;
+  if (at == nullptr) return false;
   (before == nullptr ? first_ : before->next_runnable) = qp.next_runnable;
   if (last_ == &qp) last_ = before;
   qp.runnable = false;
+  return true;
+}
+
+void RunQueue::append(RunQueue& other) {
+  if (other.empty()) return;
+  (last_ == nullptr ? first_ : last_->next_runnable) = other.first_;
+  last_ = other.last_;
+  other.first_ = other.last_ = nullptr;
 }
 
 }  // namespace verbena::engine

@@ -128,7 +128,7 @@ class Nic {
   Status open_address(const Device& device, const IpAddress& address);
   /// The same for all addresses of a family, also for those that devices get later.
   Status open_wildcard(AddressFamily family);
-  /// A port of rdma_cm's port spaces, among all processes of the host. See wire/udp_wire.h.
+  /// A port of rdma_cm's port spaces, among all processes of the host. See registry/registry.h.
   [[nodiscard]] Result<BoundPort> bind_port(const PortBinding& binding);
   Status listen_port(PortId port);
   void release_port(PortId port);

@@ -9,22 +9,21 @@ Status Nic::open_address(const Device& device, const IpAddress& address) {
       [&](ShardState& s) { return s.reachability.open_address(address, device.interface_index); });
 }
 
-Status Nic::open_wildcard(wire::Family family) {
+Status Nic::open_wildcard(registry::Family family) {
   return state_->shard().locked(
       [&](ShardState& s) { return s.reachability.open_wildcard(family); });
 }
 
-Result<wire::BoundPort> Nic::bind_port(const wire::PortBinding& binding) {
-  return state_->shard().locked(
-      [&](ShardState& s) { return s.wires.network().bind_port(binding); });
+Result<registry::BoundPort> Nic::bind_port(const registry::PortBinding& binding) {
+  return state_->shard().locked([&](ShardState& s) { return s.registry->bind_port(binding); });
 }
 
-Status Nic::listen_port(wire::PortId port) {
-  return state_->shard().locked([&](ShardState& s) { return s.wires.network().listen_port(port); });
+Status Nic::listen_port(registry::PortId port) {
+  return state_->shard().locked([&](ShardState& s) { return s.registry->listen_port(port); });
 }
 
-void Nic::release_port(wire::PortId port) {
-  state_->shard().locked([&](ShardState& s) { s.wires.network().release_port(port); });
+void Nic::release_port(registry::PortId port) {
+  state_->shard().locked([&](ShardState& s) { s.registry->release_port(port); });
 }
 
 void Nic::manage(const std::function<void(cm::ConnectionManager&, Instant)>& f) {

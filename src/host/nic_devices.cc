@@ -18,7 +18,7 @@ void Nic::unwatch_port(const EventChannel& channel) { state_->monitor().unwatch(
 
 Statistics::Port Nic::port_statistics(const Device& device) {
   return state_->shard().inspect(
-      [&](ShardState& s) { return s.outputs.port_statistics(device, s.rnic, s.wires.network()); });
+      [&](ShardState& s) { return s.outputs.port_statistics(device, s.rnic, *s.wires); });
 }
 
 }  // namespace verbena::host

@@ -35,7 +35,7 @@ Status destroy_and_record(ShardState& s, QueuePair& qp) {
   if (records.lists_more()) record = pair_of(qp);
   const std::string device = std::move(qp.device);
   engine::Counters last;
-  if (auto destroyed = s.rnic.destroy_qp(qp, s.wires.sink(), &last); !destroyed) return destroyed;
+  if (auto destroyed = s.rnic.destroy_qp(qp, *s.wires, &last); !destroyed) return destroyed;
   records.add(device, last);
   if (record) {
     record->counters = last;
@@ -123,7 +123,7 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
     const bool ends =
         (mask & engine::Attr::kState) != 0 &&
         (attributes.state == engine::QpState::error || attributes.state == engine::QpState::reset);
-    if (ends) s.rnic.repeat_last_ack(qp, s.wires.sink());
+    if (ends) s.rnic.repeat_last_ack(qp, *s.wires);
     if (auto modified = s.rnic.modify_qp(qp, attributes, mask); !modified) return modified;
     if (qp.state.load() == engine::QpState::reset) {
       discard_completions(qp.qpn, std::array{qp.send_cq, qp.receive_cq});

@@ -1,19 +1,48 @@
 #include "host/nic_state.h"
 
 #include <array>
+#include <cstdint>
+#include <span>
 #include <utility>
 
 #include "host/config.h"
+#include "wire/capture.h"
+#include "wire/udp/udp_wire.h"
 
 namespace verbena::host {
 
+namespace {
+
+/// The wires that the settings ask for. `room`: Wires::kRoomBytes.
+Result<std::unique_ptr<Wires>> make_wires(registry::Registry& registry,
+                                          std::span<std::uint8_t> buffers,
+                                          std::span<std::uint8_t> room) {
+  std::unique_ptr<wire::Capture> capture;
+  if (!config().pcap.empty()) {
+    auto opened = wire::Capture::open(config().pcap);
+    if (!opened) return opened.error();
+    capture = std::move(opened).value();
+  }
+  auto udp = wire::UdpWire::create(registry, buffers);
+  if (!udp) return udp.error();
+  auto wires = std::make_unique<Wires>(std::move(udp).value(), std::move(capture));
+  if (config().faults) wires->add_faults(*config().faults, room);
+  return wires;
+}
+
+}  // namespace
+
 Result<std::unique_ptr<Nic::State>> Nic::State::create() {
   constexpr std::size_t kUdp = wire::UdpWire::kBufferBytes;
-  auto frames = memory::FrameBuffers::create(kUdp + RawPorts::kBufferBytes);
+  constexpr std::size_t kRegistry = registry::Registry::kMessageBytes;
+  const std::size_t room = config().faults ? Wires::kRoomBytes : 0;
+  auto frames = memory::FrameBuffers::create(kUdp + kRegistry + room + RawPorts::kBufferBytes);
   if (!frames) return frames.error();
-  auto udp = wire::UdpWire::create((*frames)->bytes().first(kUdp),
-                                   {.faults = config().faults, .capture = config().pcap});
-  if (!udp) return udp.error();
+  const std::span<std::uint8_t> bytes = (*frames)->bytes();
+  auto registry = registry::Registry::join(bytes.subspan(kUdp, kRegistry));
+  if (!registry) return registry.error();
+  auto wires = make_wires(**registry, bytes.first(kUdp), bytes.subspan(kUdp + kRegistry, room));
+  if (!wires) return wires.error();
   auto monitor = DeviceMonitor::create();
   if (!monitor) return monitor.error();
   auto outputs = Outputs::open(config());
@@ -21,7 +50,8 @@ Result<std::unique_ptr<Nic::State>> Nic::State::create() {
   DeviceMonitor& devices = **monitor;
   return std::make_unique<State>(
       std::move(*monitor), ShardParts{.frames = std::move(*frames),
-                                      .wires = Wires{std::move(*udp)},
+                                      .registry = std::move(registry).value(),
+                                      .wires = std::move(wires).value(),
                                       .outputs = std::move(outputs).value(),
                                       .list_devices = [&devices] { return devices.devices(); }});
 }
@@ -33,10 +63,10 @@ Nic::State::State(std::unique_ptr<DeviceMonitor> monitor, ShardParts parts)
 
 Status Nic::State::start() {
   return shard_.inspect([&](ShardState& s) {
-    const wire::UdpWire& wire = s.wires.network();
-    const std::array control{wire.control_fd(), monitor_->fd()};
-    auto started = thread_.start(wire.data_fd(), control);
-    if (started) s.outputs.announce(wire);
+    const wire::Descriptors wires = s.wires->descriptors();
+    const std::array control{s.registry->fd(), wires.control, monitor_->fd()};
+    auto started = thread_.start(wires.data, control);
+    if (started) s.outputs.announce(*s.wires);
     return started;
   });
 }

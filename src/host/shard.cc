@@ -4,11 +4,8 @@
 #include <new>
 #include <thread>
 
-#include "base/bytes.h"
 #include "host/completion_queue.h"
 #include "host/log.h"
-#include "packet/bth.h"
-#include "packet/mad.h"
 
 namespace verbena::host {
 
@@ -31,15 +28,15 @@ bool Shard::run_round(Receive receive) {
 bool Shard::try_round(Receive receive) {
   now_ = now();
   if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
-  received_ = receive == Receive::yes && state_.wires.receive(*this);
+  received_ = receive == Receive::yes && state_.wires->receive(*this);
   if (receive == Receive::yes && state_.raw.receive(*this)) received_ = true;
-  blocked_ = !state_.rnic.work(state_.wires.sink(), now_);
+  blocked_ = !state_.rnic.work(*state_.wires, now_);
   if (!state_.connections.work(now_)) blocked_ = true;
   if (!state_.connections.manager().events().empty()) notifier_.set_pending(true);
-  state_.wires.flush();
+  state_.wires->flush();
   raise_events();
-  if (const std::string* error = state_.wires.new_send_error()) log(LogLevel::warn, "{}", *error);
-  state_.outputs.after_round(state_.wires.network());
+  if (const std::string* error = state_.wires->new_send_error()) log(LogLevel::warn, "{}", *error);
+  state_.outputs.after_round(*state_.wires);
   return received_ || (state_.rnic.has_work() && !blocked_);
 }
 
@@ -83,7 +80,7 @@ void Shard::send_everything(Instant end) {
 Instant Shard::wake_at() const {
   const Instant deadline =
       std::min({state_.rnic.next_deadline(), state_.connections.next_deadline(),
-                state_.wires.next_deadline()});
+                state_.wires->next_deadline()});
   if (blocked_) return std::min(now_ + kBlockedPause, deadline);
   if (state_.rnic.has_work()) return now_;
   return deadline;
@@ -166,26 +163,19 @@ NicThread::Work::Outcome Shard::run(bool control) {
 NicThread::Work::Outcome Shard::run_rounds(bool control) {
   now_ = now();
   woke_sleeper_ = false;
-  if (control) state_.wires.serve_control(*this);
+  if (control) {
+    state_.registry->serve(*this);
+    state_.wires->serve_control(*this);
+  }
   bool useful = false;
   for (int i = 0; i < kRounds && run_round(Receive::yes); ++i) useful = useful || received_;
   return {wake_at(), useful, woke_sleeper_};
 }
 
-// ---- frames and questions from the wire
-
-void Shard::datagram(const packet::Datagram& d) {
-  const bool management = d.bytes.size() >= packet::Bth::kSize &&
-                          Qpn{load_be24(&d.bytes[packet::kDestinationQpn])} == packet::kGsiQpn;
-  if (management) {
-    state_.connections.receive(d, now_);
-  } else {
-    state_.rnic.receive(d, now_);
-  }
-}
+// ---- questions of other processes
 
 std::string Shard::account() {
-  Statistics s = state_.outputs.statistics(state_.rnic, state_.wires.network());
+  Statistics s = state_.outputs.statistics(state_.rnic, *state_.wires);
   // There may be more pairs than fit into a message.
   s.unlisted += s.pairs.size();
   s.pairs.clear();
@@ -201,7 +191,8 @@ void Shard::abandon() NO_THREAD_SAFETY_ANALYSIS {
   state_.rnic.observe(nullptr);
   trace_ = nullptr;
   state_.outputs.abandon();
-  state_.wires.abandon();
+  state_.wires->abandon();
+  state_.registry->abandon();
   state_.raw.abandon();
   state_.frames->abandon();
 }

@@ -24,7 +24,7 @@ namespace verbena::host {
 /// An engine with its lock, its wires and its deadlines. Makes progress in rounds of receive and
 /// send: inline, on threads of the program that post or poll; and on the NIC thread when they
 /// don't.
-class Shard final : wire::DatagramSink, RawPorts::Taker {
+class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
  public:
   /// `thread` is told when the shard has to run next.
   Shard(ShardParts parts, NicThread& thread);
@@ -96,7 +96,7 @@ class Shard final : wire::DatagramSink, RawPorts::Taker {
 
   // ---- The NIC thread.
 
-  /// `control`: the wires' control descriptor is readable.
+  /// `control`: a control descriptor is readable.
   [[nodiscard]] NicThread::Work::Outcome run(bool control) EXCLUDES(lock_);
 
   // ---- Any thread.
@@ -143,10 +143,19 @@ class Shard final : wire::DatagramSink, RawPorts::Taker {
   void notify_observer(ConnectionObserver::Wait wait) EXCLUDES(lock_);
 
   // wire::DatagramSink
-  void datagram(const packet::Datagram& d) override REQUIRES(lock_);
+  void datagram(const packet::Datagram& d) override REQUIRES(lock_) {
+    state_.rnic.receive(d, now_);
+  }
+  void management(const packet::Datagram& d) override REQUIRES(lock_) {
+    state_.connections.receive(d, now_);
+  }
   void no_more() override REQUIRES(lock_) { state_.rnic.finish_copies(); }
   void undelivered(const wire::Undelivered& u) override REQUIRES(lock_) {
     state_.connections.undelivered(u, now_);
+  }
+  // registry::Visitors
+  void message(std::span<const std::uint8_t> bytes) override REQUIRES(lock_) {
+    state_.wires->message(bytes, *this);
   }
   [[nodiscard]] std::string account() override REQUIRES(lock_);
   // RawPorts::Taker

@@ -13,14 +13,16 @@
 #include "host/wires.h"
 #include "memory/frame_buffers.h"
 #include "memory/host_memory.h"
+#include "registry/registry.h"
 
 namespace verbena::host {
 
-/// What a shard is made of. The wire's buffers are the first bytes of `frames`, those of raw
-/// packets the last ones.
+/// What a shard is made of. The buffers of the wires and of the registry are the first bytes of
+/// `frames`, those of raw packets the last ones.
 struct ShardParts {
   std::unique_ptr<memory::FrameBuffers> frames;
-  Wires wires;
+  std::unique_ptr<registry::Registry> registry;
+  std::unique_ptr<Wires> wires;
   Outputs outputs;
   Reachability::ListDevices list_devices;
 };
@@ -32,11 +34,12 @@ struct ShardState {
       : frames{std::move(parts.frames)},
         program_memory{*frames},
         outputs{std::move(parts.outputs)},
+        registry{std::move(parts.registry)},
         wires{std::move(parts.wires)},
         raw{frames->bytes().last(RawPorts::kBufferBytes), std::move(watch)},
-        rnic{wires.network().slot(), program_memory, entropy},
-        connections{wires, entropy},
-        reachability{rnic, wires, std::move(parts.list_devices)} {
+        rnic{registry->slot(), program_memory, entropy},
+        connections{*registry, *wires, entropy},
+        reachability{rnic, *wires, std::move(parts.list_devices)} {
     rnic.observe(outputs.trace());
     rnic.set_ethernet(&raw);
   }
@@ -47,7 +50,8 @@ struct ShardState {
   memory::HostMemory program_memory;
   Outputs outputs;
   SystemEntropy entropy;
-  Wires wires;
+  std::unique_ptr<registry::Registry> registry;
+  std::unique_ptr<Wires> wires;
   RawPorts raw;
   engine::Rnic rnic;
   ConnectionService connections;

@@ -14,9 +14,6 @@ namespace verbena::packet {
 
 /// The full-member default partition, the only one that RoCE uses.
 inline constexpr std::uint16_t kDefaultPkey = 0xffff;
-/// Where a frame names its destination: for those who need no more of its BTH.
-inline constexpr std::size_t kDestinationQpn = 5;
-
 /// Base transport header (IBA 9.2).
 struct Bth {
   static constexpr std::size_t kSize = 12;
@@ -35,6 +32,13 @@ struct Bth {
   friend constexpr bool operator==(const Bth&, const Bth&) = default;
 };
 
+/// The queue pair that a frame of at least Bth::kSize bytes is for. The wire asks once per frame
+/// and hands the answer on (Datagram::destination_qpn).
+[[nodiscard]] constexpr Qpn destination_qpn_of(std::span<const std::uint8_t> frame) {
+  constexpr std::size_t kOffset = 5;
+  return Qpn{load_be24(&frame[kOffset])};
+}
+
 /// nullopt: short buffer or a transport version other than 0; the caller drops and counts.
 [[nodiscard]] constexpr std::optional<Bth> decode_bth(std::span<const std::uint8_t> b) {
   if (b.size() < Bth::kSize || (b[1] & 0x0f) != 0) return std::nullopt;
@@ -45,7 +49,7 @@ struct Bth {
              .pkey = load_be16(&b[2]),
              .fecn = (b[4] & 0x80) != 0,
              .becn = (b[4] & 0x40) != 0,
-             .destination = Qpn{load_be24(&b[5])},
+             .destination = destination_qpn_of(b),
              .ack_request = (b[8] & 0x80) != 0,
              .psn = Psn{load_be24(&b[9])}};
 }

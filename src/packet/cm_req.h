@@ -7,12 +7,12 @@
 #include "base/bytes.h"
 #include "base/numbers.h"
 #include "base/psn.h"
+#include "base/service_id.h"
 #include "packet/bth.h"
 #include "packet/cm_attribute.h"
 #include "packet/cm_path.h"
 #include "packet/cm_timeout.h"
 #include "packet/comm_id.h"
-#include "packet/service_id.h"
 
 namespace verbena::packet {
 

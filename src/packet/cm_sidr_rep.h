@@ -5,9 +5,9 @@
 
 #include "base/bytes.h"
 #include "base/numbers.h"
+#include "base/service_id.h"
 #include "packet/cm_attribute.h"
 #include "packet/comm_id.h"
-#include "packet/service_id.h"
 
 namespace verbena::packet {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "base/bytes.h"
+#include "base/service_id.h"
 #include "packet/bth.h"
 #include "packet/cm_attribute.h"
 #include "packet/comm_id.h"
-#include "packet/service_id.h"
 
 namespace verbena::packet {
 

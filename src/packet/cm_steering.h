@@ -24,12 +24,12 @@
 #include <variant>
 
 #include "base/bytes.h"
+#include "base/service_id.h"
 #include "packet/bth.h"
 #include "packet/cm_attribute.h"
 #include "packet/comm_id.h"
 #include "packet/deth.h"
 #include "packet/mad.h"
-#include "packet/service_id.h"
 
 namespace verbena::packet {
 
@@ -63,7 +63,7 @@ using CmTarget = std::variant<ToSlot, ToListener, ToEveryListener>;
 /// `payload` begins with the BTH. nullopt: not a message of the connection manager to QP 1.
 [[nodiscard]] constexpr std::optional<CmTarget> cm_target(std::span<const std::uint8_t> payload) {
   if (payload.size() < CmOffsets::kMad + kMadSize) return std::nullopt;
-  if (Qpn{load_be24(&payload[5])} != kGsiQpn) return std::nullopt;
+  if (destination_qpn_of(payload) != kGsiQpn) return std::nullopt;
   if (payload[CmOffsets::kManagementClass] != kCmClass) return std::nullopt;
   const auto slot_at = [&payload](std::size_t offset) -> CmTarget {
     const CommId id{load_be32(&payload[offset])};

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/ip_address.h"
+#include "base/numbers.h"
 
 namespace verbena::packet {
 
@@ -31,6 +32,7 @@ struct Datagram {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
   std::uint16_t identification = 0;     // of IPv4: what it is if the sender is one of us
+  Qpn destination_qpn{};                // as destination_qpn_of() finds it in the bytes
   std::span<const std::uint8_t> bytes;  // BTH … ICRC
   bool more = false;  // another one comes at once, and these bytes stay until then
 };
@@ -48,21 +50,25 @@ struct FrameRooms {
 };
 
 /// Takes frames from the engine. The wire adds the ICRC, because only it knows the IP
-/// identification that each packet of a batch will get.
+/// identification that each packet of a batch will get. What can be full is a path: the way to one
+/// destination.
 class FrameSink {
  public:
-  /// Room for a frame of exactly `size` bytes, ICRC left out. Empty: no room now; the engine
-  /// stops and goes on at its next turn.
-  [[nodiscard]] virtual std::span<std::uint8_t> reserve(const Flow& flow, std::size_t size) = 0;
+  /// Room for a frame of exactly `size` bytes, ICRC left out, to the queue pair `to`. Empty: its
+  /// path has no room now; other paths may have.
+  [[nodiscard]] virtual std::span<std::uint8_t> reserve(const Flow& flow, Qpn to,
+                                                        std::size_t size) = 0;
   /// The same for at most `count` frames: commit() them one by one. The next reserve forgets those
   /// that were not.
-  [[nodiscard]] virtual FrameRooms reserve_many(const Flow& flow, std::size_t size,
+  [[nodiscard]] virtual FrameRooms reserve_many(const Flow& flow, Qpn to, std::size_t size,
                                                 [[maybe_unused]] std::size_t count) {
-    const auto room = reserve(flow, size);
+    const auto room = reserve(flow, to, size);
     return {room, size, size, room.empty() ? 0u : 1u};
   }
   /// The next frame in the room that was reserved last is complete and leaves.
   virtual void commit() = 0;
+  /// No path has room: after a reserve in vain, there is no use in trying others.
+  [[nodiscard]] virtual bool full() const = 0;
 
  protected:
   ~FrameSink() = default;

@@ -8,8 +8,9 @@
 
 #include "base/result.h"
 #include "packet/frame.h"
-#include "wire/output_file.h"
+#include "system/output_file.h"
 #include "wire/pcapng.h"
+#include "wire/tap.h"
 #include "wire/train.h"
 
 namespace verbena::wire {
@@ -17,18 +18,16 @@ namespace verbena::wire {
 /// Writes frames to a pcapng file, as they pass the port: those that leave before faults have
 /// their way with them, those that arrive after it. Never in the way of traffic: when the file
 /// can't take more, frames are counted only.
-class Capture {
+class Capture final : public Tap {
  public:
   static Result<std::unique_ptr<Capture>> open(const std::string& path);
 
-  /// Frames of one flow that leave as one batch, `segment` bytes each; the kernel numbers them
-  /// from 0 in the IPv4 identification.
+  // Tap
   void sent(const packet::Flow& flow, std::span<const std::uint8_t> frames, std::size_t segment,
-            unsigned interface);
-  void received(const Train& train, unsigned interface);
-
+            unsigned interface) override;
+  void received(const Train& train, unsigned interface) override;
   /// Hands what was gathered to the kernel, so that the file is whole if the process is killed.
-  void write();
+  void flushed() override { write(); }
 
   [[nodiscard]] const std::string& path() const { return file_.path(); }
   /// Frames that were not written.
@@ -40,6 +39,7 @@ class Capture {
   static constexpr std::size_t kBuffer = 1u << 20;
 
   explicit Capture(OutputFile file) : file_{std::move(file)} {}
+  void write();
   void append(const pcapng::PacketInfo& info, const packet::Datagram& d);
   [[nodiscard]] std::uint32_t number_of(unsigned interface);
 

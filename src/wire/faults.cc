@@ -4,8 +4,6 @@
 #include <cmath>
 #include <utility>
 
-#include "base/bytes.h"
-#include "packet/bth.h"
 #include "packet/icrc.h"
 #include "packet/packet.h"
 #include "wire/wire_counters.h"
@@ -21,8 +19,7 @@ std::size_t size_on_the_line(const Faults::Frame& frame) {
 
 /// Between such frames the order matters to somebody.
 bool same_conversation(const Faults::Frame& a, const Faults::Frame& b) {
-  return a.flow == b.flow && load_be24(&a.bytes[packet::kDestinationQpn]) ==
-                                 load_be24(&b.bytes[packet::kDestinationQpn]);
+  return a.flow == b.flow && a.to == b.to;
 }
 
 bool passes_for_intact(const Faults::Frame& frame) {

@@ -13,6 +13,7 @@
 #include <random>
 #include <vector>
 
+#include "base/numbers.h"
 #include "base/time.h"
 #include "packet/frame.h"
 #include "settings/fault_spec.h"
@@ -38,6 +39,7 @@ class Faults {
 
   struct Frame {
     packet::Flow flow;
+    Qpn to;
     std::vector<std::uint8_t> bytes;  // BTH … ICRC
   };
 

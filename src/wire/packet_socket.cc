@@ -13,9 +13,9 @@
 #include <string>
 
 #include "base/bytes.h"
+#include "system/fd.h"
 #include "system/kernel_calls.h"
-#include "wire/fd.h"
-#include "wire/system.h"
+#include "system/system_error.h"
 
 namespace verbena::wire {
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "packet/frame_pattern.h"
-#include "wire/fd.h"
+#include "system/fd.h"
 
 namespace verbena::wire {
 

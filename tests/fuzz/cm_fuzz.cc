@@ -101,14 +101,13 @@ class Victim final : Entropy {
   static IpAddress address() { return IpAddress::v4({10, 77, 0, 2}); }
   static IpAddress peer() { return IpAddress::v4({10, 77, 0, 3}); }
   static IpAddress stranger() { return IpAddress::v4({10, 77, 0, 66}); }
-  static packet::ServiceId stream() { return {packet::PortSpace::tcp, 7471}; }
-  static packet::ServiceId datagram() { return {packet::PortSpace::udp, 7174}; }
+  static ServiceId stream() { return {PortSpace::tcp, 7471}; }
+  static ServiceId datagram() { return {PortSpace::udp, 7174}; }
 
   Victim() {
     require(cm_.listen({.service = stream(), .backlog = 3}).ok(), "listen");
     require(cm_.listen({.service = datagram(), .datagram = true, .backlog = 3}).ok(), "listen");
-    require(cm_.listen({.service = {packet::PortSpace::tcp, 7174}, .address = address()}).ok(),
-            "listen");
+    require(cm_.listen({.service = {PortSpace::tcp, 7174}, .address = address()}).ok(), "listen");
   }
 
   void take(const Step& step) {

@@ -408,7 +408,7 @@ bool Device::store(std::uint64_t address, std::uint64_t value) {
   return true;
 }
 
-std::span<std::uint8_t> Device::reserve(const packet::Flow&, std::size_t size) {
+std::span<std::uint8_t> Device::reserve(const packet::Flow&, Qpn, std::size_t size) {
   if (blocked_ > 0) {
     --blocked_;
     return {};

@@ -85,8 +85,9 @@ class Device final : memory::Dma, engine::Entropy, packet::FrameSink {
   std::optional<std::uint64_t> fetch_add(std::uint64_t address, std::uint64_t add) override;
   bool store(std::uint64_t address, std::uint64_t value) override;
   std::uint32_t next() override { return static_cast<std::uint32_t>(random_()); }
-  std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) override;
+  std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to, std::size_t size) override;
   void commit() override;
+  bool full() const override { return false; }
 
   void create_memory();
   void create_queue_pair(std::size_t i);

@@ -14,6 +14,7 @@
 #include "packet/packet.h"
 #include "tests/fuzz/device.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::fuzz {
 namespace {
@@ -160,13 +161,13 @@ void arrive(Device& device, const Step& s, std::span<const std::uint8_t> bytes) 
   Bytes f(bytes.begin(), bytes.end());
   patch(f, device, s);
   f.shrink_to_fit();
-  const packet::Datagram datagram{
-      .source = s.wants(Patch::kStranger) ? Device::group() : Device::peer(),
-      .destination = s.action == frame_to_group ? Device::group() : Device::address(),
-      .source_port = 0xc000,
-      .traffic_class = static_cast<std::uint8_t>(s.wants(Patch::kMarked) ? 3 : 0),
-      .hop_limit = 64,
-      .bytes = f};
+  const packet::Datagram datagram = test::delivered(
+      {.source = s.wants(Patch::kStranger) ? Device::group() : Device::peer(),
+       .destination = s.action == frame_to_group ? Device::group() : Device::address(),
+       .source_port = 0xc000,
+       .traffic_class = static_cast<std::uint8_t>(s.wants(Patch::kMarked) ? 3 : 0),
+       .hop_limit = 64,
+       .bytes = f});
   device.receive(datagram);
   if (s.action == frame_again) device.receive(datagram);
 }

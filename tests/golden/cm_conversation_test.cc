@@ -184,7 +184,7 @@ class Player {
     const auto service = std::visit(
         [](const auto& m) {
           if constexpr (requires { m.service; }) return m.service;
-          return packet::ServiceId{};
+          return ServiceId{};
         },
         story_.at(0).mad.message);
     const bool datagram = std::holds_alternative<packet::CmSidrReq>(story_[0].mad.message);

@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/support/datagram.h"
+
 namespace verbena::test {
 namespace {
 
@@ -127,12 +129,12 @@ engine::Sge Host::sge(std::size_t offset, std::uint32_t length) const {
 }
 
 void Host::receive(const Captured& packet, Instant now) {
-  rnic_.receive({.source = packet.source,
-                 .destination = packet.destination,
-                 .source_port = packet.source_port,
-                 .traffic_class = packet.traffic_class,
-                 .hop_limit = packet.hop_limit,
-                 .bytes = packet.payload},
+  rnic_.receive(test::delivered({.source = packet.source,
+                                 .destination = packet.destination,
+                                 .source_port = packet.source_port,
+                                 .traffic_class = packet.traffic_class,
+                                 .hop_limit = packet.hop_limit,
+                                 .bytes = packet.payload}),
                 now);
 }
 
@@ -225,7 +227,7 @@ std::uint32_t Host::next() {
   return n;
 }
 
-std::span<std::uint8_t> Host::reserve(const packet::Flow& flow, std::size_t size) {
+std::span<std::uint8_t> Host::reserve(const packet::Flow& flow, Qpn, std::size_t size) {
   if (flow.source != setup_.address || flow.destination != setup_.peer_address) {
     throw std::runtime_error{"a frame goes to " + flow.destination.text()};
   }

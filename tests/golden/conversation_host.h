@@ -88,8 +88,9 @@ class Host final : memory::Dma, engine::Entropy, packet::FrameSink {
   std::optional<std::uint64_t> fetch_add(std::uint64_t address, std::uint64_t add) override;
   bool store(std::uint64_t address, std::uint64_t value) override;
   std::uint32_t next() override;
-  std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) override;
+  std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to, std::size_t size) override;
   void commit() override;
+  bool full() const override { return room_ == 0; }
 
   HostSetup setup_;
   std::vector<std::uint32_t> numbers_;  // that next() gives, last first

@@ -26,8 +26,8 @@ using cm::EventKind;
 using cm::PrivateData;
 
 constexpr std::uint16_t kPort = 7471;
-const packet::ServiceId kStream{packet::PortSpace::tcp, kPort};
-const packet::ServiceId kDatagram{packet::PortSpace::udp, kPort};
+const ServiceId kStream{PortSpace::tcp, kPort};
+const ServiceId kDatagram{PortSpace::udp, kPort};
 /// When a program has waited so long, its queue pair has failed: it disconnects.
 constexpr Duration kPatience = 40min;
 /// The longest that an ending may take: 16 tries of a peer that asked for patience.

@@ -138,8 +138,9 @@ TEST_F(Observed, TheEndOfAQueuePairIsAChangeOfState) {
 /// Has no room for anything.
 class FullSink final : public packet::FrameSink {
  public:
-  std::span<std::uint8_t> reserve(const packet::Flow&, std::size_t) override { return {}; }
+  std::span<std::uint8_t> reserve(const packet::Flow&, Qpn, std::size_t) override { return {}; }
   void commit() override {}
+  bool full() const override { return true; }
 };
 
 TEST_F(Observed, TheRnicCountsQueuePairsThatAreGone) {

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/sim/world.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::sim {
 namespace {
@@ -69,10 +70,10 @@ struct RcAnswers : testing::Test {
     p.bth.pad = packet::pad_of(size);
     Bytes bytes(packet::frame_size(p.bth.opcode, size) + packet::kIcrcSize);
     packet::encode(p, bytes);
-    c.b.node->rnic().receive({.source = c.a.node->address(),
-                              .destination = c.b.node->address(),
-                              .source_port = 0xc000,
-                              .bytes = bytes},
+    c.b.node->rnic().receive(test::delivered({.source = c.a.node->address(),
+                                              .destination = c.b.node->address(),
+                                              .source_port = 0xc000,
+                                              .bytes = bytes}),
                              world.now());
   }
   void deliver_write(std::uint32_t n, std::uint32_t size) {

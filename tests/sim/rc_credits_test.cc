@@ -9,6 +9,7 @@
 #include "tests/sim/program.h"
 #include "tests/sim/seeds.h"
 #include "tests/sim/world.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::sim {
 namespace {
@@ -76,10 +77,10 @@ struct RcCredits : testing::Test {
     p.payload = payload;
     Bytes bytes(packet::frame_size(opcode, size) + packet::kIcrcSize);
     packet::encode(p, bytes);
-    c.a.node->rnic().receive({.source = c.b.node->address(),
-                              .destination = c.a.node->address(),
-                              .source_port = 0xc000,
-                              .bytes = bytes},
+    c.a.node->rnic().receive(test::delivered({.source = c.b.node->address(),
+                                              .destination = c.a.node->address(),
+                                              .source_port = 0xc000,
+                                              .bytes = bytes}),
                              world.now());
   }
   /// The first message is through, and the peer has so many receives more.

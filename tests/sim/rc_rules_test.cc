@@ -8,6 +8,7 @@
 #include <set>
 
 #include "tests/sim/world.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::sim {
 namespace {
@@ -94,10 +95,10 @@ class Pair {
     p.payload = payload;
     Bytes bytes(packet::frame_size(p.bth.opcode, size) + packet::kIcrcSize);
     packet::encode(p, bytes);
-    c.a.node->rnic().receive({.source = c.b.node->address(),
-                              .destination = c.a.node->address(),
-                              .source_port = 0xc000,
-                              .bytes = bytes},
+    c.a.node->rnic().receive(test::delivered({.source = c.b.node->address(),
+                                              .destination = c.a.node->address(),
+                                              .source_port = 0xc000,
+                                              .bytes = bytes}),
                              world.now());
   }
 

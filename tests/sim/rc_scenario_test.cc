@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "tests/sim/world.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::sim {
 namespace {
@@ -312,9 +313,10 @@ TEST_F(Scenario, FramesFromAnotherAddressAreDropped) {
     if (flow.source != c.a.node->address()) return true;
     std::vector<std::uint8_t> bytes(frame.begin(), frame.end());
     bytes.resize(bytes.size() + packet::kIcrcSize);
-    c.b.node->rnic().receive(
-        {.source = IpAddress::v4({6, 6, 6, 6}), .destination = flow.destination, .bytes = bytes},
-        world.now());
+    c.b.node->rnic().receive(test::delivered({.source = IpAddress::v4({6, 6, 6, 6}),
+                                              .destination = flow.destination,
+                                              .bytes = bytes}),
+                             world.now());
     return false;
   };
   post(SendKind::write, 100);

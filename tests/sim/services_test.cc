@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "tests/sim/world.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::sim {
 namespace {
@@ -461,12 +462,13 @@ TEST(Drain, FinishesWhatWasBegunAndTells) {
 
 /// Takes so many frames and forgets them.
 struct SmallSink final : packet::FrameSink {
-  std::span<std::uint8_t> reserve(const packet::Flow&, std::size_t size) override {
+  std::span<std::uint8_t> reserve(const packet::Flow&, Qpn, std::size_t size) override {
     if (room == 0) return {};
     frame.resize(size);
     return frame;
   }
   void commit() override { --room; }
+  bool full() const override { return room == 0; }
   int room = 0;
   std::vector<std::uint8_t> frame;
 };
@@ -506,11 +508,11 @@ TEST(Congestion, MarkedPacketsAreToldToTheirSenderWhoSlowsDown) {
     if (flow.source != p.c.a.node->address()) return true;
     std::vector<std::uint8_t> bytes(frame.begin(), frame.end());
     bytes.resize(bytes.size() + packet::kIcrcSize);
-    p.c.b.node->rnic().receive({.source = flow.source,
-                                .destination = flow.destination,
-                                .source_port = flow.source_port,
-                                .traffic_class = 3,
-                                .bytes = bytes},
+    p.c.b.node->rnic().receive(test::delivered({.source = flow.source,
+                                                .destination = flow.destination,
+                                                .source_port = flow.source_port,
+                                                .traffic_class = 3,
+                                                .bytes = bytes}),
                                p.world.now());
     return false;
   };

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "tests/support/datagram.h"
+
 namespace verbena::sim {
 
 using namespace std::chrono_literals;
@@ -79,11 +81,11 @@ bool Node::store(std::uint64_t address, std::uint64_t value) {
 
 std::uint32_t Node::next() { return static_cast<std::uint32_t>(world_.random()()); }
 
-std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, std::size_t size) {
-  return reserve_many(flow, size, 1).bytes;
+std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, Qpn to, std::size_t size) {
+  return reserve_many(flow, to, size, 1).bytes;
 }
 
-packet::FrameRooms Node::reserve_many(const packet::Flow& flow, std::size_t size,
+packet::FrameRooms Node::reserve_many(const packet::Flow& flow, Qpn, std::size_t size,
                                       std::size_t count) {
   const std::size_t stride = size + packet::kIcrcSize;
   flow_ = flow;
@@ -196,12 +198,12 @@ void World::drain(Node& node) {
     node.charged_ -= ReceiveBuffer::truesize(packet.bytes.size());
     if (node.dead) continue;
     ++delivered_;
-    node.rnic().receive({.source = packet.flow.source,
-                         .destination = packet.flow.destination,
-                         .source_port = packet.flow.source_port,
-                         .traffic_class = packet.flow.traffic_class,
-                         .bytes = packet.bytes,
-                         .more = trains_() % 4 != 0},
+    node.rnic().receive(test::delivered({.source = packet.flow.source,
+                                         .destination = packet.flow.destination,
+                                         .source_port = packet.flow.source_port,
+                                         .traffic_class = packet.flow.traffic_class,
+                                         .bytes = packet.bytes,
+                                         .more = trains_() % 4 != 0}),
                         now_);
     node.attentive_ = now_ + spread(node.buffer.service);
   }

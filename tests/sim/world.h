@@ -98,10 +98,11 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
   std::optional<std::uint64_t> fetch_add(std::uint64_t address, std::uint64_t add) override;
   bool store(std::uint64_t address, std::uint64_t value) override;
   std::uint32_t next() override;
-  std::span<std::uint8_t> reserve(const packet::Flow& flow, std::size_t size) override;
-  packet::FrameRooms reserve_many(const packet::Flow& flow, std::size_t size,
+  std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to, std::size_t size) override;
+  packet::FrameRooms reserve_many(const packet::Flow& flow, Qpn to, std::size_t size,
                                   std::size_t count) override;
   void commit() override;
+  bool full() const override { return false; }
 
   World& world_;
   IpAddress address_;

@@ -1,20 +1,57 @@
 #include "host/connections/connection_service.h"
 
-#include <cstddef>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "packet/cm_steering.h"
 
 namespace verbena::host {
 
-ConnectionService::ConnectionService(Wires& wires, Entropy& entropy)
-    : wires_{wires}, manager_{{.slot = wires.network().slot()}, entropy} {}
+ConnectionService::ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy)
+    : registry_{registry}, wires_{wires}, manager_{{.slot = registry.slot()}, entropy} {}
+
+namespace {
+
+/// What a connection request is for; nullopt: it is none.
+std::optional<ServiceId> service_of(const packet::Datagram& d) {
+  const auto target = packet::cm_target(d.bytes);
+  const auto* request = target ? std::get_if<packet::ToListener>(&*target) : nullptr;
+  return request != nullptr ? std::optional{request->service} : std::nullopt;
+}
+
+/// A message about a connection of a process that has died.
+bool owner_is_dead(const packet::Datagram& d, const registry::Registry& registry) {
+  const auto target = packet::cm_target(d.bytes);
+  const auto* to = target ? std::get_if<packet::ToSlot>(&*target) : nullptr;
+  return to != nullptr && !registry.held(to->slot);
+}
+
+}  // namespace
 
 void ConnectionService::receive(const packet::Datagram& d, Instant now) {
-  const wire::UdpWire& ports = wires_.network();
-  if (ports.nobody_listens(d)) {
+  if (nobody_listens(d)) {
+    // A process that is bound to the port may be about to listen.
+    const bool bound = registry_.is_bound(*service_of(d), d.destination);
     const Duration patience =
-        ports.is_bound(d) ? WaitingRequests::kPatienceIfBound : WaitingRequests::kPatience;
+        bound ? WaitingRequests::kPatienceIfBound : WaitingRequests::kPatience;
     if (waiting_.add(d, now, patience)) return;
   }
   manage(d, now);
+}
+
+bool ConnectionService::nobody_listens(const packet::Datagram& d) const {
+  const auto service = service_of(d);
+  return service && !registry_.listener_of(*service, d.destination);
+}
+
+/// A request that waited: another process may have begun to listen. True: it has it now.
+bool ConnectionService::pass_to_listener(const packet::Datagram& d) {
+  const auto service = service_of(d);
+  const auto listener = service ? registry_.listener_of(*service, d.destination) : std::nullopt;
+  if (!listener || *listener == registry_.slot()) return false;
+  wires_.network().hand_over(d, *listener);
+  return true;
 }
 
 void ConnectionService::undelivered(const wire::Undelivered& u, Instant now) {
@@ -25,15 +62,14 @@ void ConnectionService::undelivered(const wire::Undelivered& u, Instant now) {
 void ConnectionService::manage(const packet::Datagram& d, Instant now) {
   auto mad = mad_of(d);
   if (!mad) return;
-  mad->orphaned = wires_.network().owner_is_dead(d);
+  mad->orphaned = owner_is_dead(d, registry_);
   manager_.receive(*mad, now);
 }
 
 void ConnectionService::look_for_listeners(Instant now) {
-  wire::UdpWire& ports = wires_.network();
   waiting_.look(now, [&](const packet::Datagram& d, bool last) {
-    if (ports.pass_to_listener(d)) return true;
-    if (ports.nobody_listens(d) && !last) return false;
+    if (pass_to_listener(d)) return true;
+    if (nobody_listens(d) && !last) return false;
     manage(d, now);
     return true;
   });
@@ -41,15 +77,16 @@ void ConnectionService::look_for_listeners(Instant now) {
 
 bool ConnectionService::send_messages() {
   auto& outbox = manager_.outbox();
-  std::size_t sent = 0;
-  for (const cm::OutgoingMad& mad : outbox) {
-    wire::UdpWire& wire = wires_.for_path(mad.route.remote);
-    const auto port = wire.management_port(mad.route.local);
+  bool full = false;
+  // Those whose path is full stay, in their order.
+  std::erase_if(outbox, [&](const cm::OutgoingMad& mad) {
+    if (full && wires_.full()) return false;
+    const auto port = wires_.network().management_port(mad.route.local);
     // A message whose source address isn't open counts as lost: the sender will retry.
-    if (port && !gsi_.send(mad, *port, wire)) break;
-    ++sent;
-  }
-  outbox.erase(outbox.begin(), outbox.begin() + static_cast<std::ptrdiff_t>(sent));
+    const bool gone = !port || gsi_.send(mad, *port, wires_);
+    full = full || !gone;
+    return gone;
+  });
   return outbox.empty();
 }
 

@@ -9,6 +9,7 @@
 #include "host/connections/waiting_requests.h"
 #include "host/wires.h"
 #include "packet/frame.h"
+#include "registry/registry.h"
 #include "wire/undelivered.h"
 
 namespace verbena::host {
@@ -17,7 +18,7 @@ namespace verbena::host {
 /// wait for a listener. Not thread-safe: the shard lock guards it.
 class ConnectionService {
  public:
-  ConnectionService(Wires& wires, Entropy& entropy);
+  ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy);
 
   [[nodiscard]] cm::ConnectionManager& manager() { return manager_; }
 
@@ -26,7 +27,7 @@ class ConnectionService {
   /// A message reached nobody, as the network says.
   void undelivered(const wire::Undelivered& u, Instant now);
 
-  /// Retries, looks for listeners, and sends. False: the wire is full; call again later.
+  /// Retries, looks for listeners, and sends. False: a path is full; call again later.
   [[nodiscard]] bool work(Instant now) {
     if (waiting_.next_look() <= now) look_for_listeners(now);
     if (manager_.next_deadline() <= now) manager_.expire(now);
@@ -39,8 +40,11 @@ class ConnectionService {
  private:
   void manage(const packet::Datagram& d, Instant now);
   void look_for_listeners(Instant now);
+  [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const;
+  [[nodiscard]] bool pass_to_listener(const packet::Datagram& d);
   bool send_messages();
 
+  registry::Registry& registry_;
   Wires& wires_;
   cm::ConnectionManager manager_;
   Gsi gsi_;

@@ -29,7 +29,8 @@ bool Gsi::send(const cm::OutgoingMad& mad, std::uint16_t source_port, packet::Fr
   p.deth = {packet::kGsiQkey, packet::kGsiQpn};
   const packet::Flow flow{
       .source = mad.route.local, .destination = mad.route.remote, .source_port = source_port};
-  const auto out = sink.reserve(flow, packet::frame_size(p.bth.opcode, mad.bytes.size()));
+  const auto out =
+      sink.reserve(flow, mad.route.remote_qp, packet::frame_size(p.bth.opcode, mad.bytes.size()));
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   std::copy(mad.bytes.begin(), mad.bytes.end(),

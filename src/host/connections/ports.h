@@ -2,13 +2,13 @@
 
 // Ports of rdma_cm, under the names by which the front knows them.
 
-#include "wire/port_binding.h"
+#include "registry/port_binding.h"
 
 namespace verbena::host {
 
-using AddressFamily = wire::Family;
-using wire::BoundPort;
-using wire::PortBinding;
-using wire::PortId;
+using AddressFamily = registry::Family;
+using registry::BoundPort;
+using registry::PortBinding;
+using registry::PortId;
 
 }  // namespace verbena::host

@@ -12,8 +12,8 @@
 #include <span>
 
 #include "host/log.h"
+#include "system/fd.h"
 #include "system/kernel_calls.h"
-#include "wire/fd.h"
 
 namespace verbena::host {
 
@@ -30,9 +30,8 @@ Error failed(const char* call) {
                             std::strerror(code))};
 }
 
-Result<wire::Fd> open_socket(int flags) {
-  wire::Fd fd =
-      wire::Fd{kernel::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE)};
+Result<Fd> open_socket(int flags) {
+  Fd fd = Fd{kernel::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | flags, NETLINK_ROUTE)};
   if (!fd) return failed("socket");
   return fd;
 }

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "host/devices/link_table.h"
-#include "wire/fd.h"
+#include "system/fd.h"
 
 namespace verbena::host {
 
@@ -36,10 +36,10 @@ class LinkNews {
   [[nodiscard]] Outcome read(LinkTable& into);
 
  private:
-  LinkNews(wire::Fd fd, std::unique_ptr<Buffer> buffer)
+  LinkNews(Fd fd, std::unique_ptr<Buffer> buffer)
       : fd_{std::move(fd)}, buffer_{std::move(buffer)} {}
 
-  wire::Fd fd_;
+  Fd fd_;
   std::unique_ptr<Buffer> buffer_;
 };
 

@@ -11,8 +11,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "system/fd.h"
 #include "system/kernel_calls.h"
-#include "wire/fd.h"
 
 namespace verbena::host {
 namespace {
@@ -39,7 +39,7 @@ struct Request {
 };
 
 std::optional<dev_t> ask() {
-  const wire::Fd fd{kernel::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA)};
+  const Fd fd{kernel::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_RDMA)};
   if (!fd) return std::nullopt;
   Request request{.header = {.nlmsg_len = sizeof request,
                              .nlmsg_type = kGetCharacterDevice,

@@ -13,8 +13,8 @@
 #include "host/devices/udp_table.h"
 #include "host/observation/json.h"
 #include "packet/frame.h"
-#include "wire/roll_call.h"
-#include "wire/udp_socket.h"
+#include "registry/roll_call.h"
+#include "wire/udp/udp_socket.h"
 
 namespace verbena::host {
 namespace {
@@ -63,8 +63,8 @@ class Holders {
     if (socket.owner != geteuid()) return false;
     const auto process = process_with(socket.inode);
     if (!process) return false;
-    if (!roll_) roll_ = wire::call_roll();
-    return std::ranges::find(*roll_, process->pid, &wire::Presence::pid) != roll_->end();
+    if (!roll_) roll_ = registry::call_roll();
+    return std::ranges::find(*roll_, process->pid, &registry::Presence::pid) != roll_->end();
   }
 
   [[nodiscard]] static std::string describe(const UdpSocketEntry& socket) {
@@ -79,12 +79,12 @@ class Holders {
   }
 
  private:
-  std::optional<std::vector<wire::Presence>> roll_;
+  std::optional<std::vector<registry::Presence>> roll_;
 };
 
 /// nullptr: it can be used.
 const UdpSocketEntry* taker(const std::vector<UdpSocketEntry>& sockets, Holders& holders,
-                            const wire::LocalAddress& local) {
+                            const LocalAddress& local) {
   const auto found = std::ranges::find_if(
       sockets, [&](const UdpSocketEntry& s) { return overlaps(s, local.address); });
   if (found == sockets.end()) return nullptr;

@@ -8,7 +8,6 @@
 
 #include "host/log.h"
 #include "system/kernel_calls.h"
-#include "wire/capture.h"
 
 namespace verbena::host {
 namespace {
@@ -44,7 +43,7 @@ Result<Outputs> Outputs::open(const settings::Settings& settings) {
   }
   if (!settings.stats.empty()) outputs.pairs_ = PairRecords{PairRecords::kMax};
   if (!settings.stats.empty() && settings.stats != settings::kStderr) {
-    auto file = wire::OutputFile::open(settings.stats);
+    auto file = OutputFile::open(settings.stats);
     if (!file) return Error{file.error().code, "statistics " + file.error().message};
     outputs.stats_.emplace(std::move(file).value());
   }
@@ -52,14 +51,14 @@ Result<Outputs> Outputs::open(const settings::Settings& settings) {
   return outputs;
 }
 
-void Outputs::announce(const wire::UdpWire& wire) const {
-  if (wire.capture() != nullptr) log_other_name(settings_.pcap, wire.capture()->path());
+void Outputs::announce(const Wires& wires) const {
+  if (wires.capture() != nullptr) log_other_name(settings_.pcap, wires.capture()->path());
   if (trace_ != nullptr) log_other_name(settings_.trace, trace_->path());
   if (stats_) log_other_name(settings_.stats, stats_->path());
 }
 
-void Outputs::log_errors(const wire::UdpWire& wire) {
-  const wire::Capture* const capture = wire.capture();
+void Outputs::log_errors(const Wires& wires) {
+  const wire::Capture* const capture = wires.capture();
   if (capture != nullptr && !capture_failed_ && !capture->error().empty()) {
     capture_failed_ = true;
     log(LogLevel::warn, "capture: {}; it ends here, traffic goes on", capture->error());
@@ -70,24 +69,24 @@ void Outputs::log_errors(const wire::UdpWire& wire) {
   }
 }
 
-Statistics Outputs::statistics(const engine::Rnic& rnic, const wire::UdpWire& wire) const {
+Statistics Outputs::statistics(const engine::Rnic& rnic, const Wires& wires) const {
   std::vector<Statistics::Pair> live;
   rnic.for_each_qp([&](const engine::QueuePair& pair) { live.push_back(pair_of(host_of(pair))); });
   Statistics s;
   s.pid = static_cast<std::uint32_t>(getpid());
   s.program = program_name();
   pairs_.fill(s, live);
-  fill_from_wire(s, wire);
+  fill_from_wires(s, wires);
   return s;
 }
 
 Statistics::Port Outputs::port_statistics(const Device& device, const engine::Rnic& rnic,
-                                          const wire::UdpWire& wire) const {
+                                          const Wires& wires) const {
   Statistics::Port port{device.name, pairs_.sum_of(device.name), {}, 0};
   rnic.for_each_qp([&](const engine::QueuePair& pair) {
     if (host_of(pair).device == device.name) port.counters += pair.counters;
   });
-  fill_from_wire(port, device.interface, wire);
+  fill_from_wires(port, device.interface, wires);
   return port;
 }
 

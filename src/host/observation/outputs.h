@@ -9,9 +9,9 @@
 #include "host/devices/device.h"
 #include "host/observation/statistics.h"
 #include "host/observation/trace.h"
+#include "host/wires.h"
 #include "settings/settings.h"
-#include "wire/output_file.h"
-#include "wire/udp_wire.h"
+#include "system/output_file.h"
 
 namespace verbena::host {
 
@@ -25,30 +25,30 @@ class Outputs {
   [[nodiscard]] PairRecords& pairs() { return pairs_; }
 
   /// Logs which files have other names than the user gave them.
-  void announce(const wire::UdpWire& wire) const;
+  void announce(const Wires& wires) const;
   /// After each round: writes the trace, and logs each error once.
-  void after_round(const wire::UdpWire& wire) {
+  void after_round(const Wires& wires) {
     if (trace_ != nullptr) trace_->write();
-    if (watched_) log_errors(wire);
+    if (watched_) log_errors(wires);
   }
   [[nodiscard]] bool wants_statistics() const { return !settings_.stats.empty(); }
   /// What this process has counted.
-  [[nodiscard]] Statistics statistics(const engine::Rnic& rnic, const wire::UdpWire& wire) const;
+  [[nodiscard]] Statistics statistics(const engine::Rnic& rnic, const Wires& wires) const;
   /// What a device's port and its queue pairs have counted.
   [[nodiscard]] Statistics::Port port_statistics(const Device& device, const engine::Rnic& rnic,
-                                                 const wire::UdpWire& wire) const;
+                                                 const Wires& wires) const;
   /// At the end of the process, if they are wanted.
   void report(const Statistics& s);
   /// In a forked child: the files are the parent's.
   void abandon();
 
  private:
-  void log_errors(const wire::UdpWire& wire);
+  void log_errors(const Wires& wires);
 
   settings::Settings settings_;
   std::unique_ptr<Trace> trace_;
   PairRecords pairs_{0};
-  std::optional<wire::OutputFile> stats_;
+  std::optional<OutputFile> stats_;
   bool watched_ = false;  // there are files that may fail
   bool trace_failed_ = false;
   bool capture_failed_ = false;

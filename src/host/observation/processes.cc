@@ -5,7 +5,7 @@
 #include <fstream>
 
 #include "host/observation/json.h"
-#include "wire/roll_call.h"
+#include "registry/roll_call.h"
 
 namespace verbena::host {
 namespace {
@@ -24,7 +24,7 @@ bool is_stopped(const std::string& stat) {
   return stat[end + 2] == 'T' || stat[end + 2] == 't';
 }
 
-std::string object_of(const wire::Presence& p) {
+std::string object_of(const registry::Presence& p) {
   if (p.account) {
     return fmt::format(R"({{"pid":{},"answers":true,"statistics":{}}})", p.pid, *p.account);
   }
@@ -38,7 +38,7 @@ std::string object_of(const wire::Presence& p) {
 
 std::string processes_as_json() {
   std::string text;
-  for (const wire::Presence& p : wire::call_roll()) {
+  for (const registry::Presence& p : registry::call_roll()) {
     text += (text.empty() ? "" : ",") + object_of(p);
   }
   return "[" + text + "]";

@@ -10,9 +10,7 @@
 #include <span>
 
 #include "host/observation/json.h"
-#include "wire/capture.h"
-#include "wire/faults.h"
-#include "wire/udp_wire.h"
+#include "host/wires.h"
 
 namespace verbena::host {
 namespace {
@@ -209,16 +207,15 @@ Statistics::Port idle_port(const std::string& device, const std::string& interfa
   return {device, {}, traffic_of({}, interface), 0};
 }
 
-void fill_from_wire(Statistics::Port& port, const std::string& interface,
-                    const wire::UdpWire& wire) {
+void fill_from_wires(Statistics::Port& port, const std::string& interface, const Wires& wires) {
   const unsigned index = if_nametoindex(interface.c_str());
-  const auto& ports = wire.counters().ports;
+  const auto& ports = wires.counters().ports;
   const auto found = std::ranges::find(ports, index, &wire::PortTraffic::interface);
   port.traffic = traffic_of(found != ports.end() ? *found : wire::PortTraffic{}, interface);
 }
 
-void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
-  const wire::WireCounters& w = wire.counters();
+void fill_from_wires(Statistics& s, const Wires& wires) {
+  const wire::WireCounters& w = wires.counters();
   for (const wire::PortTraffic& p : w.ports) {
     const std::string interface = interface_name(p.interface);
     if (interface.empty()) continue;  // it is gone
@@ -237,9 +234,9 @@ void fill_from_wire(Statistics& s, const wire::UdpWire& wire) {
             {"handover_drops", w.handover_drops},
             {"handover_received", w.handover_received},
             {"foreign_probes", w.foreign_probes},
-            {"capture_lost", wire.capture() != nullptr ? wire.capture()->lost() : 0}};
-  if (wire.faults() == nullptr) return;
-  const wire::FaultCounters& f = wire.faults()->counters();
+            {"capture_lost", wires.capture() != nullptr ? wires.capture()->lost() : 0}};
+  if (wires.faulty() == nullptr) return;
+  const wire::FaultCounters& f = wires.faulty()->fault_counters();
   s.faults = {{"dropped", f.dropped},
               {"duplicated", f.duplicated},
               {"reordered", f.reordered},

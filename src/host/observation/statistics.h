@@ -15,11 +15,10 @@
 #include "engine/counters.h"
 #include "host/queue_pair.h"
 
-namespace verbena::wire {
-class UdpWire;
-}
 
 namespace verbena::host {
+
+class Wires;
 
 struct Statistics {
   using Value = std::pair<std::string_view, std::uint64_t>;
@@ -88,9 +87,8 @@ class PairRecords {
 /// A port that nothing has passed yet.
 [[nodiscard]] Statistics::Port idle_port(const std::string& device, const std::string& interface);
 /// What the wire knows of a port.
-void fill_from_wire(Statistics::Port& port, const std::string& interface,
-                    const wire::UdpWire& wire);
+void fill_from_wires(Statistics::Port& port, const std::string& interface, const Wires& wires);
 /// What it knows of all of them, and the rest.
-void fill_from_wire(Statistics& s, const wire::UdpWire& wire);
+void fill_from_wires(Statistics& s, const Wires& wires);
 
 }  // namespace verbena::host

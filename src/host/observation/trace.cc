@@ -62,7 +62,7 @@ std::int64_t wall_clock() {
 }  // namespace
 
 Result<std::unique_ptr<Trace>> Trace::open(const std::string& path) {
-  auto file = wire::OutputFile::open(path);
+  auto file = OutputFile::open(path);
   if (!file) return Error{file.error().code, "trace " + file.error().message};
   std::unique_ptr<Trace> trace{new Trace{std::move(file).value()}};
   trace->begin();

@@ -10,7 +10,7 @@
 #include "engine/queue_pair.h"
 #include "engine/shared_receive_queue.h"
 #include "engine/work_request.h"
-#include "wire/output_file.h"
+#include "system/output_file.h"
 
 namespace verbena::host {
 
@@ -44,14 +44,14 @@ class Trace final : public engine::Observer {
   [[nodiscard]] const std::string& error() const { return error_; }
 
  private:
-  explicit Trace(wire::OutputFile file) : file_{std::move(file)} {}
+  explicit Trace(OutputFile file) : file_{std::move(file)} {}
   void begin();
   void add(std::string_view line);
   void frame(const char* event, const engine::QueuePair& qp, const packet::Packet& p,
              std::size_t payload, const char* more);
 
   std::mutex mutex_;
-  wire::OutputFile file_;
+  OutputFile file_;
   std::string buffer_;
   std::string error_;
 };

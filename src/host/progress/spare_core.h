@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "base/time.h"
-#include "wire/fd.h"
+#include "system/fd.h"
 
 namespace verbena::host {
 
@@ -39,7 +39,7 @@ class SpareCore {
 
   [[nodiscard]] std::optional<std::size_t> ask() const;
 
-  wire::Fd load_;
+  Fd load_;
   std::size_t cores_;  // that this process may use
   Instant asked_at_{};
   std::optional<std::size_t> running_;

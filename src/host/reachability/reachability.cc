@@ -19,9 +19,9 @@ std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
 }  // namespace
 
 Status Reachability::open_address(const IpAddress& address, unsigned interface) {
-  wire::UdpWire& wire = wires_.network();
-  auto opened = wire.open_address(address, interface);
-  if (opened) rnic_.set_receive_buffer(wire.receive_buffer());
+  wire::Network& network = wires_.network();
+  auto opened = network.open_address({address, interface});
+  if (opened) rnic_.set_receive_buffer(network.receive_buffer());
   return opened;
 }
 
@@ -63,7 +63,7 @@ Status Reachability::open_path(const Device& device, const engine::QueuePair& qp
     return Error{EINVAL, fmt::format("{} is a multicast address: only UD sends to those",
                                      flow->destination.text())};
   }
-  const auto port = wires_.for_path(flow->destination).source_port(flow->source, qp.qpn);
+  const auto port = wires_.network().source_port(flow->source, qp.qpn);
   if (!port) return port.error();
   a.flow = *flow;
   a.flow.source_port = *port;
@@ -91,7 +91,7 @@ Status Reachability::open_datagrams(const Device& device, QueuePair& qp) {
   return Ok{};
 }
 
-Status Reachability::open_wildcard(wire::Family family) {
+Status Reachability::open_wildcard(registry::Family family) {
   wildcards_.add_listeners(family);
   return open_for_listeners(list_devices_(), LogLevel::warn);
 }
@@ -131,10 +131,10 @@ Status Reachability::attach_multicast(QueuePair& qp, const Device& device, const
   if (!group) return Error{EINVAL, fmt::format("{} is not a multicast GID", gid.text())};
   const Membership membership{*group, device.interface_index};
   if (std::find(qp.groups.begin(), qp.groups.end(), membership) != qp.groups.end()) return Ok{};
-  wire::UdpWire& wire = wires_.for_path(*group);
-  if (auto joined = wire.join(*group, device.interface_index); !joined) return joined;
+  const LocalAddress local{*group, device.interface_index};
+  if (auto joined = wires_.network().join(local); !joined) return joined;
   if (auto attached = rnic_.attach_multicast(qp, *group); !attached) {
-    wire.leave(*group, device.interface_index);
+    wires_.network().leave(local);
     return attached;
   }
   qp.groups.push_back(membership);
@@ -144,13 +144,13 @@ Status Reachability::attach_multicast(QueuePair& qp, const Device& device, const
 Status Reachability::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
   const IpAddress group = group_of(gid).value_or(gid);
   if (auto detached = rnic_.detach_multicast(qp, group); !detached) return detached;
-  wires_.for_path(group).leave(group, device.interface_index);
+  wires_.network().leave({group, device.interface_index});
   std::erase(qp.groups, Membership{group, device.interface_index});
   return Ok{};
 }
 
 void Reachability::leave_groups(QueuePair& qp) {
-  for (const Membership& m : qp.groups) wires_.for_path(m.group).leave(m.group, m.interface);
+  for (const Membership& m : qp.groups) wires_.network().leave({m.group, m.interface});
   qp.groups.clear();
 }
 

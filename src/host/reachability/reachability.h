@@ -34,7 +34,7 @@ class Reachability {
   /// All addresses of the device for a datagram queue pair, now and later.
   Status open_datagrams(const Device& device, QueuePair& qp);
   /// All addresses of a family for wildcard listeners, now and later.
-  Status open_wildcard(wire::Family family);
+  Status open_wildcard(registry::Family family);
   void forget(const QueuePair& qp) { wildcards_.remove(qp); }
 
   Status attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid);

@@ -5,7 +5,7 @@
 
 #include "base/ip_address.h"
 #include "host/queue_pair.h"
-#include "wire/port_binding.h"
+#include "registry/port_binding.h"
 
 namespace verbena::host {
 
@@ -14,9 +14,9 @@ namespace verbena::host {
 class WildcardEndpoints {
  public:
   /// For good: an address that is open to nobody costs nothing, and its requests are refused.
-  void add_listeners(wire::Family family) {
-    v4_ = v4_ || family != wire::Family::v6;
-    v6_ = v6_ || family != wire::Family::v4;
+  void add_listeners(registry::Family family) {
+    v4_ = v4_ || family != registry::Family::v6;
+    v6_ = v6_ || family != registry::Family::v4;
   }
   [[nodiscard]] bool listens_at(const IpAddress& a) const { return a.is_v4() ? v4_ : v6_; }
 

@@ -14,7 +14,9 @@ constexpr Duration kLockPatience = std::chrono::milliseconds{20};
 
 void drain(Shard& shard) {
   Instant last{};
-  const auto look = [&](ShardState& s) { last = s.wires.empty_at(); };
+  const auto look = [&](ShardState& s) {
+    last = s.wires->faulty() != nullptr ? s.wires->faulty()->empty_at() : Instant{};
+  };
   if (!shard.locked_within(kLockPatience, look)) return;
   // Frames that left may have made room for others, which are delayed in turn. But frames that are
   // sent from now on needn't be waited for: retransmissions never end.
@@ -33,7 +35,7 @@ void write_reports(Shard& shard) {
   shard.locked_within(kLockPatience, [](ShardState& s) {
     if (Trace* trace = s.outputs.trace()) trace->write();
     if (s.outputs.wants_statistics()) {
-      s.outputs.report(s.outputs.statistics(s.rnic, s.wires.network()));
+      s.outputs.report(s.outputs.statistics(s.rnic, *s.wires));
     }
   });
 }

@@ -8,8 +8,6 @@ namespace verbena::cm {
 namespace {
 
 using Family = ListenParameters::Family;
-using packet::PortSpace;
-using packet::ServiceId;
 
 const IpAddress kFour = IpAddress::v4({10, 0, 0, 1});
 const IpAddress kOther = IpAddress::v4({10, 0, 0, 2});

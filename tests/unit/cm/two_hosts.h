@@ -22,9 +22,7 @@ using namespace std::chrono_literals;
 using packet::CmAttribute;
 using packet::CmMad;
 using packet::CommId;
-using packet::PortSpace;
 using packet::RejectReason;
-using packet::ServiceId;
 
 class TestEntropy final : public Entropy {
  public:

@@ -94,8 +94,9 @@ struct Fixture final : memory::Dma, Entropy, packet::FrameSink {
   std::optional<std::uint64_t> fetch_add(std::uint64_t, std::uint64_t) override { return 0; }
   bool store(std::uint64_t, std::uint64_t) override { return true; }
   std::uint32_t next() override { return random_ = random_ * 1664525 + 1013904223; }
-  std::span<std::uint8_t> reserve(const packet::Flow&, std::size_t) override { return {}; }
+  std::span<std::uint8_t> reserve(const packet::Flow&, Qpn, std::size_t) override { return {}; }
   void commit() override {}
+  [[nodiscard]] bool full() const override { return true; }
 
   Rnic rnic;
   CompletionQueue cq;

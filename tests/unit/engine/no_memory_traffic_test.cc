@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/rnic.h"
+#include "tests/support/datagram.h"
 #include "tests/unit/engine/shortage.h"
 
 namespace verbena::engine {
@@ -144,11 +145,11 @@ struct Traffic final : memory::Dma, Entropy, packet::FrameSink {
     frames.reserve(4096);
     for (const auto& bytes : arrived) {
       const Scarce scarce;
-      rnic.receive({.source = kHere,
-                    .destination = kHere,
-                    .source_port = 0xc000,
-                    .hop_limit = 64,
-                    .bytes = bytes},
+      rnic.receive(test::delivered({.source = kHere,
+                                    .destination = kHere,
+                                    .source_port = 0xc000,
+                                    .hop_limit = 64,
+                                    .bytes = bytes}),
                    now);
     }
     notified = notified || !rnic.notifications().empty();
@@ -214,7 +215,7 @@ struct Traffic final : memory::Dma, Entropy, packet::FrameSink {
   bool store(std::uint64_t, std::uint64_t) override { return false; }
   std::uint32_t next() override { return random_ = random_ * 1664525 + 1013904223; }
   // FrameSink: a frame, and room for the ICRC that nobody looks at here.
-  std::span<std::uint8_t> reserve(const packet::Flow&, std::size_t size) override {
+  std::span<std::uint8_t> reserve(const packet::Flow&, Qpn, std::size_t size) override {
     const bool armed = std::exchange(shortage.active, false);
     reserved_.assign(size + 4, 0);
     shortage.active = armed;
@@ -225,6 +226,7 @@ struct Traffic final : memory::Dma, Entropy, packet::FrameSink {
     frames.push_back(reserved_);
     shortage.active = armed;
   }
+  bool full() const override { return false; }
 
   static constexpr std::uint64_t kReceive = 1u << 20;
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/rnic.h"
+#include "tests/support/datagram.h"
 
 namespace verbena::engine {
 namespace {
@@ -107,15 +108,16 @@ struct RawPacketTest : testing::Test,
   // Entropy
   std::uint32_t next() override { return random = random * 1664525 + 1013904223; }
   // FrameSink: RoCE has nothing to do here.
-  std::span<std::uint8_t> reserve(const packet::Flow&, std::size_t) override { return {}; }
+  std::span<std::uint8_t> reserve(const packet::Flow&, Qpn, std::size_t) override { return {}; }
   void commit() override { FAIL() << "a RoCE packet"; }
+  bool full() const override { return false; }
   // EthernetSink
   std::span<std::uint8_t> room(std::size_t size) override {
     return size <= frame.size() ? std::span{frame}.first(size) : std::span<std::uint8_t>{};
   }
   Left send(Qpn from, std::span<const std::uint8_t> bytes) override {
     EXPECT_EQ(from, qp->qpn);
-    if (full) return Left::full;
+    if (interface_full) return Left::full;
     if (bytes.size() > kMtuFrame) return Left::too_long;
     left.emplace_back(bytes.begin(), bytes.end());
     return Left::yes;
@@ -123,7 +125,7 @@ struct RawPacketTest : testing::Test,
 
   Bytes memory = Bytes(4096);
   Bytes frame = Bytes(2048);
-  bool full = false;
+  bool interface_full = false;
   bool gone = false;  // the program has unmapped its memory
   std::deque<Bytes> left;
   std::uint32_t random = 7;
@@ -160,12 +162,12 @@ TEST_F(RawPacketTest, OnlySendsAreOperationsOfTheirs) {
 
 TEST_F(RawPacketTest, FullInterfaceIsTriedAgainInOrder) {
   bring_up();
-  full = true;
+  interface_full = true;
   for (std::uint64_t id = 0; id < 3; ++id) ASSERT_EQ(post_send(id, 60), PostResult::posted);
   EXPECT_FALSE(rnic.work(*this, {}));
   EXPECT_TRUE(rnic.has_work());
   EXPECT_TRUE(completed().empty());
-  full = false;
+  interface_full = false;
   EXPECT_TRUE(rnic.work(*this, {}));
   EXPECT_EQ(left.size(), 3u);
   const auto ok = CompletionStatus::success;
@@ -263,7 +265,7 @@ TEST_F(RawPacketTest, RocePacketsToTheirNumberAreDropped) {
   p.bth.destination = qp->qpn;
   Bytes bytes(packet::frame_size(p.bth.opcode, 0) + 4);
   packet::encode_headers(p, bytes);
-  rnic.receive({.source = {}, .destination = {}, .bytes = bytes}, {});
+  rnic.receive(test::delivered({.source = {}, .destination = {}, .bytes = bytes}), {});
   EXPECT_EQ(qp->counters.drop_service, 1u);
   EXPECT_TRUE(completed().empty());
 }

@@ -30,7 +30,7 @@ packet::Flow flow_of(std::uint16_t port) {
 }
 
 Faults::Frame frame_of(std::uint32_t number, std::uint16_t port = 0xC000) {
-  Faults::Frame frame{flow_of(port), std::vector<std::uint8_t>(64)};
+  Faults::Frame frame{flow_of(port), Qpn{}, std::vector<std::uint8_t>(64)};
   store_be32(&frame.bytes[kNumber], number);
   const auto crc = packet::icrc({.source = frame.flow.source,
                                  .destination = frame.flow.destination,

@@ -1,0 +1,105 @@
+#include "registry/registry.h"
+
+#include <sys/epoll.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "system/kernel_calls.h"
+#include "system/monotonic_now.h"
+#include "system/system_error.h"
+
+namespace verbena::registry {
+
+class Registry::Events final : public PeerEvents {
+ public:
+  Events(Registry& registry, Visitors& visitors) : registry_{registry}, visitors_{visitors} {}
+
+  void message(std::span<const std::uint8_t> bytes) override { visitors_.message(bytes); }
+  void peer_died(std::uint32_t slot) override { registry_.bury(slot); }
+  std::string account() override { return visitors_.account(); }
+
+ private:
+  Registry& registry_;
+  Visitors& visitors_;
+};
+
+Result<std::unique_ptr<Registry>> Registry::join(std::span<std::uint8_t> memory) {
+  if (memory.size() < kMessageBytes) {
+    return Error{EINVAL, "registry: " + std::to_string(memory.size()) + " bytes of memory, " +
+                             std::to_string(kMessageBytes) + " needed"};
+  }
+  Fd epoll{kernel::epoll_create1(EPOLL_CLOEXEC)};
+  if (!epoll) {
+    return system_error(errno, "epoll_create1 for the registry",
+                        "raise the limit of open files (ulimit -n) if it is reached");
+  }
+  auto registration = join_registry();
+  if (!registration) return registration.error();
+  return std::unique_ptr<Registry>{
+      new Registry{std::move(registration).value(), std::move(epoll), memory.first(kMessageBytes)}};
+}
+
+Registry::Registry(Registration registration, Fd epoll, std::span<std::uint8_t> memory)
+    : slot_{registration.slot},
+      epoll_{std::move(epoll)},
+      table_{std::move(registration.table)},
+      ports_{table_, slot_},
+      peers_{slot_, std::move(registration.listener), table_.fd(), memory, epoll_.get()} {
+  if (!registration.sponsor) return;
+  peers_.adopt(std::move(registration.sponsor->connection), registration.sponsor->slot);
+}
+
+Registry::~Registry() {
+  if (abandoned_) return;
+  table_.release(slot_, monotonic_now());
+  close();
+}
+
+Result<BoundPort> Registry::bind_port(const PortBinding& wanted) {
+  const auto generation = table_.generation();
+  auto bound = ports_.bind(wanted);
+  // It may have found out that a process is dead.
+  if (table_.generation() != generation && watcher_ != nullptr) watcher_->members_changed();
+  return bound;
+}
+
+Status Registry::listen_port(PortId id) {
+  auto listens = ports_.listen(id);
+  if (listens && watcher_ != nullptr) watcher_->listeners_changed();
+  return listens;
+}
+
+void Registry::release_port(PortId id) {
+  const bool listened = ports_.release(id);
+  if (listened && watcher_ != nullptr) watcher_->listeners_changed();
+}
+
+bool Registry::pass(std::uint32_t slot, std::span<const std::uint8_t> head,
+                    std::span<const std::uint8_t> body) {
+  const Peers::Passed passed = peers_.pass(slot, head, body);
+  if (passed == Peers::Passed::no_owner) bury(slot);
+  return passed == Peers::Passed::passed;
+}
+
+void Registry::serve(Visitors& visitors) {
+  Events events{*this, visitors};
+  peers_.serve(events);
+}
+
+void Registry::bury(std::uint32_t slot) {
+  if (table_.release(slot, monotonic_now()) && watcher_ != nullptr) watcher_->members_changed();
+}
+
+void Registry::abandon() {
+  abandoned_ = true;
+  close();
+}
+
+void Registry::close() {
+  peers_.close();
+  table_.close();
+  epoll_.reset();
+}
+
+}  // namespace verbena::registry

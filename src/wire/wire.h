@@ -1,0 +1,89 @@
+#pragma once
+
+// How frames move. A wire takes frames from the engine path by path, and gives those that arrive to
+// its owner.
+//
+//   Wire ◄── Network ◄── UdpWire (udp/)        reaches other hosts
+//     ▲
+//     └──── FaultyWire                         around any wire: loses, delays, damages
+//
+//   Tap: told of each frame by any wire (Capture writes them to a file)
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "base/time.h"
+#include "packet/frame.h"
+#include "wire/undelivered.h"
+#include "wire/wire_counters.h"
+
+namespace verbena::wire {
+
+class Tap;
+
+/// The owner of a wire: gets each frame that is meant for this process, undamaged.
+class DatagramSink {
+ public:
+  virtual void datagram(const packet::Datagram& d) = 0;
+  /// One to QP 1.
+  virtual void management(const packet::Datagram& d) = 0;
+  /// Behind one that said that more would follow: none does.
+  virtual void no_more() {}
+  /// A frame from management_port() reached nobody, as the network says. Not every network does.
+  virtual void undelivered(const Undelivered&) {}
+
+ protected:
+  ~DatagramSink() = default;
+};
+
+/// Descriptors to wait on. -1: there is none.
+struct Descriptors {
+  int data = -1;     // readable when receive() has something to do, or a full path has room again
+  int control = -1;  // readable when serve_control() has something to do
+};
+
+/// Where the frames of a flow leave.
+struct Departure {
+  std::uint16_t source_port = 0;
+  unsigned interface = 0;  // its index
+};
+
+/// Not thread-safe: the shard lock guards every call but descriptors().
+class Wire : public packet::FrameSink {
+ public:
+  virtual ~Wire() = default;
+
+  /// A frame whose ICRC is there already, right or not, as for identification 0. Leaves with the
+  /// next flush(). False: no room on its path.
+  [[nodiscard]] virtual bool send_sealed(const packet::Flow& flow, Qpn to,
+                                         std::span<const std::uint8_t> frame) = 0;
+  [[nodiscard]] virtual Departure departure_of(const packet::Flow& flow) = 0;
+  /// Sends what was committed, as far as paths have room.
+  virtual void flush() = 0;
+
+  /// Takes what has arrived, a bounded amount. Returns the number of frames seen. Their bytes hold
+  /// until the sink's function returns, unless the datagram says more.
+  virtual std::size_t receive(DatagramSink& sink) = 0;
+  virtual void serve_control(DatagramSink& sink) = 0;
+  /// A message of this wire's in another process, by way of the registry.
+  virtual void message(std::span<const std::uint8_t> bytes, DatagramSink& sink) = 0;
+
+  /// When flush() has to be called, though nothing happens before.
+  [[nodiscard]] virtual Instant next_deadline() const = 0;
+  [[nodiscard]] virtual Descriptors descriptors() const = 0;
+
+  [[nodiscard]] virtual const WireCounters& counters() const = 0;
+  /// Why a frame was refused last, with the numbers; empty: none was. Grows old silently: look at
+  /// it when counters().send_errors has grown.
+  [[nodiscard]] virtual const std::string& last_send_error() const = 0;
+  /// nullptr: nobody. It outlives the wire.
+  virtual void set_tap(Tap* tap) = 0;
+
+  /// In a forked child: closes every descriptor, tells nobody. The object is then only good for
+  /// destruction.
+  virtual void abandon() = 0;
+};
+
+}  // namespace verbena::wire
