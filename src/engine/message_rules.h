@@ -35,6 +35,12 @@ inline void note_message(Responder& r, const packet::Packet& p) {
   r.target = p.reth;
 }
 
+/// The payload of such a packet is in its place.
+inline void note_placed(Responder& r, const packet::Packet& p) {
+  r.received += static_cast<std::uint32_t>(p.payload.size());
+  r.message = p.info().last ? packet::Kind::none : p.info().kind;
+}
+
 /// SEND and WRITE (C9-97 ff., C9-160 ff.): FIRST and MIDDLE are full, LAST isn't empty, nothing is
 /// longer than the MTU; and a WRITE is as long as it said.
 [[nodiscard]] bool length_fits(const QueuePair& qp, const packet::Packet& p);

@@ -50,7 +50,7 @@ std::optional<CompletionStatus> send_frame(Services& services, QueuePair& qp, co
 
 /// For the receive that a frame may take. False: there is no memory.
 bool make_room(QueuePair& qp) try {
-  qp.responder.receive.sges.reserve(qp.srq != nullptr ? qp.srq->max_sge() : qp.rq.max_sge());
+  qp.responder.receive.sges.reserve(receive_queue(qp).max_sge());
   return true;
 } catch (const std::bad_alloc&) {
   return false;
@@ -71,7 +71,7 @@ Sent transmit_frames(Services& services, QueuePair& qp, packet::EthernetSink* si
       fail_send(services, qp, *status);
       break;
     }
-    ++r.wqe;
+    skip_request(r);
     complete_send(services, qp, CompletionStatus::success);
   }
   return Sent::all;
@@ -88,26 +88,10 @@ void handle_frame(Services& services, QueuePair& qp, std::span<const std::uint8_
     return;
   }
   ++counters.rcvd_pkts;
-  if (!take_receive(services, qp)) {
-    ++counters.drop_no_receive;
-    return;
-  }
-  TakenReceive& receive = qp.responder.receive;
-  if (frame.size() > receive.length) {
-    ++counters.drop_too_long;  // as a datagram that is: the receive serves the next
-    return;
-  }
-  if (place_send(services, qp, frame, 0) != Placed::yes) {
-    fail_receive_and_queue_pair(services, qp);
-    return;
-  }
-  receive.taken = false;
-  ++counters.rdma_recvs;
-  complete(services, qp, *qp.receive_cq,
-           {.wr_id = receive.wr_id,
-            .kind = CompletionKind::receive,
-            .byte_count = static_cast<std::uint32_t>(frame.size()),
-            .qpn = qp.qpn});
+  if (!place_message(services, qp, {frame})) return;
+  complete_receive(
+      services, qp,
+      {.kind = CompletionKind::receive, .byte_count = static_cast<std::uint32_t>(frame.size())});
 }
 
 }  // namespace verbena::engine

@@ -9,15 +9,24 @@ CompletionQueue* receive_cq(QueuePair& qp) {
   return qp.type == QpType::xrc_receive ? qp.responder.xrc_srq->xrc_cq : qp.receive_cq;
 }
 
+/// The taken receive is through.
+void end_receive(Services& services, QueuePair& qp, Completion& done) {
+  TakenReceive& receive = qp.responder.receive;
+  receive.taken = false;
+  done.wr_id = receive.wr_id;
+  done.qpn = qp.qpn;
+  complete(services, qp, *receive_cq(qp), done);
+}
+
 }  // namespace
 
 bool take_receive(Services& services, QueuePair& qp) {
   TakenReceive& receive = qp.responder.receive;
   if (receive.taken) return true;  // left over from a message that was given up
-  SharedReceiveQueue* srq = shared_queue(qp);
-  ReceiveQueue& queue = srq != nullptr ? *srq : qp.rq;
+  ReceiveQueue& queue = receive_queue(qp);
   if (queue.empty()) return false;
   queue.take(receive);
+  SharedReceiveQueue* const srq = shared_queue(qp);
   if (srq != nullptr && queue.size() < srq->limit) {
     srq->limit = 0;  // one event per setting (IBA 10.2.9.3)
     services.raise({.kind = EventKind::srq_limit_reached, .srq = srq});
@@ -26,33 +35,31 @@ bool take_receive(Services& services, QueuePair& qp) {
 }
 
 void complete_receive(Services& services, QueuePair& qp, const packet::Packet& p) {
-  TakenReceive& receive = qp.responder.receive;
-  receive.taken = false;
-  const Completion done{.wr_id = receive.wr_id,
-                        .kind = p.info().kind == packet::Kind::send
-                                    ? CompletionKind::receive
-                                    : CompletionKind::receive_write_immediate,
-                        .has_immediate = p.info().immediate,
-                        .has_invalidated = p.info().ieth,
-                        .has_grh = p.info().deth,
-                        .over_ipv4 = receive.over_ipv4,
-                        .solicited = p.bth.solicited,
-                        .immediate = p.immediate,
-                        .byte_count = qp.responder.received,
-                        .invalidated = p.ieth.rkey,
-                        .qpn = qp.qpn,
-                        .source_qpn = p.deth.source};
+  Completion done{.kind = p.info().kind == packet::Kind::send
+                              ? CompletionKind::receive
+                              : CompletionKind::receive_write_immediate,
+                  .has_immediate = p.info().immediate,
+                  .has_invalidated = p.info().ieth,
+                  .has_grh = p.info().deth,
+                  .over_ipv4 = qp.responder.receive.over_ipv4,
+                  .solicited = p.bth.solicited,
+                  .immediate = p.immediate,
+                  .byte_count = qp.responder.received,
+                  .invalidated = p.ieth.rkey,
+                  .source_qpn = p.deth.source};
   ++qp.counters.rdma_recvs;
-  complete(services, qp, *receive_cq(qp), done);
+  end_receive(services, qp, done);
+}
+
+void complete_receive(Services& services, QueuePair& qp, Completion done) {
+  ++qp.counters.rdma_recvs;
+  end_receive(services, qp, done);
 }
 
 void fail_receive(Services& services, QueuePair& qp, CompletionStatus status) {
-  TakenReceive& receive = qp.responder.receive;
-  if (!receive.taken) return;
-  receive.taken = false;
-  complete(
-      services, qp, *receive_cq(qp),
-      {.wr_id = receive.wr_id, .status = status, .kind = CompletionKind::receive, .qpn = qp.qpn});
+  if (!qp.responder.receive.taken) return;
+  Completion done{.status = status, .kind = CompletionKind::receive};
+  end_receive(services, qp, done);
 }
 
 void fail_receive_and_queue_pair(Services& services, QueuePair& qp) {

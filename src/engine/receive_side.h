@@ -13,11 +13,20 @@ namespace verbena::engine {
   return qp.type == QpType::xrc_receive ? qp.responder.xrc_srq : qp.srq;
 }
 
+/// Where the next receive comes from.
+[[nodiscard]] inline ReceiveQueue& receive_queue(QueuePair& qp) {
+  SharedReceiveQueue* const srq = shared_queue(qp);
+  return srq != nullptr ? *srq : qp.rq;
+}
+
 /// A receive for the message that begins. False: there is none.
 [[nodiscard]] bool take_receive(Services& services, QueuePair& qp);
 
 /// The message is whole: its receive completes.
 void complete_receive(Services& services, QueuePair& qp, const packet::Packet& p);
+
+/// The same for `done`, which needs no wr_id and no qpn.
+void complete_receive(Services& services, QueuePair& qp, Completion done);
 
 /// The taken receive ends with an error.
 void fail_receive(Services& services, QueuePair& qp, CompletionStatus status);

@@ -53,6 +53,9 @@ inline void begin(Requester& r, Psn first) { r.psn = r.end = first; }
 /// Everything before `unacked` is acknowledged.
 void note_acknowledged(Requester& r, Psn unacked);
 
+/// The request at the cursor left as a whole, by another way than transmit_requests().
+inline void skip_request(Requester& r) { ++r.wqe; }
+
 /// All requests were flushed.
 void forget_requests(QueuePair& qp);
 

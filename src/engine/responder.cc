@@ -5,6 +5,7 @@
 
 #include "engine/message_rules.h"
 #include "engine/queue_pair.h"
+#include "engine/receive_side.h"
 #include "engine/responder_checks.h"
 #include "engine/responder_duplicates.h"
 #include "engine/responder_execution.h"
@@ -18,9 +19,8 @@ using packet::Syndrome;
 namespace {
 
 /// Of the receive that a request may take.
-std::uint32_t max_receive_sge(const Services& services, const QueuePair& qp, const Packet& p) {
-  if (qp.srq != nullptr) return qp.srq->max_sge();
-  if (qp.type != QpType::xrc_receive) return qp.rq.max_sge();
+std::uint32_t max_receive_sge(const Services& services, QueuePair& qp, const Packet& p) {
+  if (qp.type != QpType::xrc_receive) return receive_queue(qp).max_sge();
   const auto named = services.srqs.find(p.xrceth.xrcsrq);
   return named != services.srqs.end() ? named->second->max_sge() : 0;
 }

@@ -71,8 +71,7 @@ void execute_data(Services& services, QueuePair& qp, const Packet& p) {
     refuse(services, qp, kNoAccess);
     return;
   }
-  r.received += static_cast<std::uint32_t>(p.payload.size());
-  r.message = info.last ? Kind::none : info.kind;
+  note_placed(r, p);
   r.expected = r.expected.next();
   if (info.last) {
     r.msn = (r.msn + 1) & Psn::kMask;

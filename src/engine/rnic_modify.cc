@@ -75,8 +75,8 @@ void Rnic::reset(QueuePair& qp) {
   qp.sq.clear();
   qp.rq.clear();
   qp.attributes = {};
-  requester.wqe = qp.sq.tail();
   qp.requester = std::move(requester);
+  forget_requests(qp);
   qp.completer = completer;
   qp.responder = std::move(responder);
 }

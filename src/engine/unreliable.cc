@@ -3,7 +3,7 @@
 #include "engine/message_rules.h"
 #include "engine/payload_placement.h"
 #include "engine/receive_side.h"
-#include "engine/remote_access.h"
+#include "engine/responder_checks.h"
 #include "packet/grh.h"
 
 namespace verbena::engine {
@@ -24,11 +24,7 @@ bool accept(Services& services, QueuePair& qp, const Packet& p) {
     return false;
   }
   if (info.kind == Kind::write) {
-    if ((qp.attributes.access & Access::kRemoteWrite) == 0) return false;
-    if (r.target.length > 0 && remote_region(services, qp, qp.pd, r.target.rkey, r.target.address,
-                                             r.target.length, Access::kRemoteWrite) == nullptr) {
-      return false;
-    }
+    if (check_permitted(qp, p) || check_memory(services, qp, p)) return false;
     if (!place_write(services, qp, p.payload)) return false;
   } else {
     switch (place_send(services, qp, p.payload, r.received)) {
@@ -41,7 +37,7 @@ bool accept(Services& services, QueuePair& qp, const Packet& p) {
         return false;
     }
   }
-  r.received += static_cast<std::uint32_t>(p.payload.size());
+  note_placed(r, p);
   return true;
 }
 
@@ -63,34 +59,17 @@ void handle_unreliable(Services& services, QueuePair& qp, const Packet& p) {
     r.message = Kind::none;
     return;
   }
-  r.message = info.last ? Kind::none : info.kind;
   if (completes_receive(p)) complete_receive(services, qp, p);
 }
 
 void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& datagram,
                      const Packet& p) {
-  Counters& counters = qp.counters;
   if (p.deth.qkey != qp.attributes.qkey) {
-    ++counters.drop_qkey;
-    return;
-  }
-  const std::size_t size = packet::kGrhSize + p.payload.size();
-  if (!take_receive(services, qp)) {
-    ++counters.drop_no_receive;
-    return;
-  }
-  if (size > qp.responder.receive.length) {
-    ++counters.drop_too_long;  // C9-186: without a word; the receive serves the next
+    ++qp.counters.drop_qkey;
     return;
   }
   const packet::Grh grh = packet::grh_of(datagram);
-  Placed placed = place_send(services, qp, grh, 0);
-  if (placed == Placed::yes) placed = place_send(services, qp, p.payload, packet::kGrhSize);
-  if (placed != Placed::yes) {
-    fail_receive_and_queue_pair(services, qp);
-    return;
-  }
-  qp.responder.received = static_cast<std::uint32_t>(size);
+  if (!place_message(services, qp, {grh, p.payload})) return;
   qp.responder.receive.over_ipv4 = datagram.source.is_v4();
   complete_receive(services, qp, p);
 }

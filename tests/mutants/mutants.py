@@ -598,11 +598,8 @@ MUTANTS = [
      "qp.responder.expected = responder.expected;"),
     # NoMemory: the domain stays in use
     ("counted-before-it-is-there", RNIC_QUEUES,
-     "QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"
-     " ++users_of_domain(qp);",
-     "++(init.type == QpType::xrc_receive ? xrc_domains_.at(static_cast<std::uint32_t>(init.xrcd))"
-     " : domains_.at(static_cast<std::uint32_t>(init.pd)));"
-     " QueuePair& qp = qps_.insert(std::make_unique<QueuePair>(*qpn, init));"),
+     "const QueuePair& qp = qps_.insert(std::move(made)); ++users_of_domain(qp);",
+     "++users_of_domain(*made); const QueuePair& qp = qps_.insert(std::move(made));"),
     # Multicast.GroupGoesWithItsLastQueuePair
     ("multicast-group-stays-without-members", RNIC_QUEUES,
      "std::erase_if(multicast_, [](const auto& group) { return group.second.empty(); });",
@@ -620,15 +617,15 @@ MUTANTS = [
      ""),
     # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
     ("qkey-not-checked", UNRELIABLE,
-     "  if (p.deth.qkey != qp.attributes.qkey) {\n    ++counters.drop_qkey;",
-     "  if (false) {\n    ++counters.drop_qkey;"),
+     "  if (p.deth.qkey != qp.attributes.qkey) {\n    ++qp.counters.drop_qkey;",
+     "  if (false) {\n    ++qp.counters.drop_qkey;"),
     # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
-    ("ud-longer-than-the-receive-accepted", UNRELIABLE,
-     "if (size > qp.responder.receive.length) {",
+    ("ud-longer-than-the-receive-accepted", PAYLOAD_PLACEMENT,
+     "if (size > r.receive.length) {",
      "if (false) {"),
     # UcRules.WriteNeedsTheQueuePairsPermission
     ("uc-queue-pair-access-not-checked", UNRELIABLE,
-     "if ((qp.attributes.access & Access::kRemoteWrite) == 0) return false;",
+     "check_permitted(qp, p) || ",
      ""),
 
     # UnreliableProperty
@@ -636,9 +633,9 @@ MUTANTS = [
      "&& r.message == info.kind;",
      ";"),
     # UnreliableProperty
-    ("ud-header-missing", UNRELIABLE,
-     "Placed placed = place_send(services, qp, grh, 0);",
-     "Placed placed = Placed::yes;"),
+    ("ud-header-missing", PAYLOAD_PLACEMENT,
+     "if (place_send(services, qp, piece, r.received) != Placed::yes) {",
+     "if (r.received > 0 && place_send(services, qp, piece, r.received) != Placed::yes) {"),
 
     # ---- memory windows
 
