@@ -94,7 +94,7 @@ struct Tally final : TrainSink {
 
 void measure(const char* what, const std::array<std::uint16_t, kProcesses>& ports, int near_ns) {
   std::vector<ReceiveSocket> sockets;
-  std::vector<SteeringRule> rules;
+  std::vector<registry::GroupMember> rules;
   for (std::uint32_t i = 0; i < kProcesses; ++i) {
     auto opened = open_receive_socket({kFar, 0});
     if (!opened) {

@@ -1,6 +1,7 @@
 #include "host/nic_state.h"
 
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -13,7 +14,20 @@ namespace verbena::host {
 
 namespace {
 
-/// The wires that the settings ask for. `room`: Wires::kRoomBytes.
+/// The wire that reaches other hosts, of the kind that the settings name.
+Result<std::unique_ptr<wire::Network>> make_network(registry::Registry& registry,
+                                                    std::span<std::uint8_t> buffers) {
+  switch (config().wire) {
+    case settings::WireKind::udp: {
+      auto udp = wire::UdpWire::create(registry, buffers);
+      if (!udp) return udp.error();
+      return std::unique_ptr<wire::Network>{std::move(udp).value()};
+    }
+  }
+  return Error{EINVAL, "no such wire"};
+}
+
+/// All wires that the settings ask for. `room`: Wires::kRoomBytes.
 Result<std::unique_ptr<Wires>> make_wires(registry::Registry& registry,
                                           std::span<std::uint8_t> buffers,
                                           std::span<std::uint8_t> room) {
@@ -23,9 +37,9 @@ Result<std::unique_ptr<Wires>> make_wires(registry::Registry& registry,
     if (!opened) return opened.error();
     capture = std::move(opened).value();
   }
-  auto udp = wire::UdpWire::create(registry, buffers);
-  if (!udp) return udp.error();
-  auto wires = std::make_unique<Wires>(std::move(udp).value(), std::move(capture));
+  auto network = make_network(registry, buffers);
+  if (!network) return network.error();
+  auto wires = std::make_unique<Wires>(std::move(network).value(), std::move(capture));
   if (config().faults) wires->add_faults(*config().faults, room);
   return wires;
 }

@@ -44,9 +44,11 @@ Status set_faults(Settings& s, std::string_view value) {
   return Ok{};
 }
 
-/// There is one so far, so that nothing has to be remembered.
-Status set_wire(Settings&, std::string_view value) {
-  if (value == "udp") return Ok{};
+Status set_wire(Settings& s, std::string_view value) {
+  if (value == "udp") {
+    s.wire = WireKind::udp;
+    return Ok{};
+  }
   return Error{EINVAL, "\"" + std::string{value} + "\" is not a wire; there is: udp"};
 }
 

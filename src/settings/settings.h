@@ -15,6 +15,9 @@
 
 namespace verbena::settings {
 
+/// How frames move.
+enum class WireKind { udp };
+
 /// Ordered: a level shows itself and those before it.
 enum class LogLevel { off, error, warn, info, debug };
 
@@ -24,6 +27,7 @@ inline constexpr std::string_view kStderr = "-";
 struct Settings {
   LogLevel log = LogLevel::warn;    // VERBENA_LOG
   bool only = false;                // VERBENA_ONLY: hide the devices of real hardware
+  WireKind wire = WireKind::udp;    // VERBENA_WIRE
   std::optional<FaultSpec> faults;  // VERBENA_FAULTS
   std::string pcap;                 // VERBENA_PCAP: a file; empty: none
   std::string trace;                // VERBENA_TRACE: a file; empty: none

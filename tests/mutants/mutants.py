@@ -78,6 +78,33 @@ MUTANTS = [
      "acknowledge_now(qp.responder);",
      ""),
 
+    # ---- paths that are full
+
+    # FullPath.HoldsUpItsOwnQueuePairsOnly
+    ("full-path-stops-everybody", RNIC,
+     "if (sent == Sent::stalled && sink.full()) return false;",
+     "if (sent == Sent::stalled) return false;"),
+    # FullPath.IsNotLookedForWhenTheSinkIsFull
+    ("full-sink-is-asked-on", RNIC,
+     "if (sent == Sent::stalled && sink.full()) return false;",
+     ""),
+    # FullPath.OfManyCostsNobodyElseATurn
+    ("full-path-costs-a-turn", RNIC,
+     "retry_stalled_at_ = now + kStallPause;",
+     "retry_stalled_at_ = now + kStallPause; ++turn;"),
+    # FullPath.IsTriedAgainWhileOthersSend
+    ("full-path-is-tried-at-once", RNIC,
+     "if (stalled_.empty() || (!runnable_.empty() && now < retry_stalled_at_)) return;",
+     "if (stalled_.empty()) return;"),
+    # FullPath.IsTriedAgainWhileOthersSend
+    ("full-path-waits-for-all-others", RNIC,
+     "if (stalled_.empty() || (!runnable_.empty() && now < retry_stalled_at_)) return;",
+     "if (stalled_.empty() || !runnable_.empty()) return;"),
+    # FullPath.IsForgottenWithItsQueuePair
+    ("stalled-pair-outlives-itself", RNIC_QUEUES,
+     "if (!runnable_.remove(qp)) stalled_.remove(qp);",
+     "runnable_.remove(qp);"),
+
     # ---- responder: sequence numbers, duplicates
 
     # RcProperty

@@ -15,7 +15,6 @@
 #include "engine/counters.h"
 #include "host/queue_pair.h"
 
-
 namespace verbena::host {
 
 class Wires;
