@@ -56,6 +56,8 @@ CM_ROUTE = "src/cm/route.h"
 PROGRESS = "src/host/progress/progress_policy.cc"
 PROGRESS_HEADER = "src/host/progress/progress_policy.h"
 SPARE_CORE = "src/host/progress/spare_core.h"
+HOST_MEMORY = "src/memory/host_memory.cc"
+NULL_MEMORY = "src/memory/null_memory.h"
 
 MUTANTS = [
     # ---- delayed acknowledgements
@@ -1009,4 +1011,32 @@ MUTANTS = [
     ("progress-a-core-for-one-too-many", SPARE_CORE,
      "*running + others <= cores;",
      "*running + others <= cores + 1;"),
+    # HostMemoryTest.PartsFromMemoryThatIsGoneAreRefused
+    ("memory-gathers-from-nowhere", HOST_MEMORY,
+     "return n == static_cast<ssize_t>(bytes);",
+     "return n <= static_cast<ssize_t>(bytes);"),
+    # HostMemoryTest.PartsOfFramesAreFilledInOrder
+    ("memory-parts-are-as-far-apart-as-frames", HOST_MEMORY,
+     "reinterpret_cast<void*>(address + i * size), size};",
+     "reinterpret_cast<void*>(address + i * into.stride), size};"),
+    # Scattered.MemoryThatIsGoneIsRefused
+    ("memory-scatters-to-nowhere", HOST_MEMORY,
+     "if (n != static_cast<ssize_t>(bytes)) return false;",
+     ""),
+    # Scattered.WithHeadersBetween
+    ("memory-headers-take-no-place", HOST_MEMORY,
+     "bytes += gap + c.from.size();",
+     "bytes += c.from.size();"),
+    # Words.AreExchangedWhereTheyAreAsExpected
+    ("memory-swap-says-what-was-expected", HOST_MEMORY,
+     "compare_exchange_strong(compare, swap); return compare;",
+     "compare_exchange_strong(compare, swap); return swap;"),
+    # Words.ThatAreGoneOrReadOnlyAreRefused: a signal
+    ("memory-words-need-not-be-writable", HOST_MEMORY,
+     "/*write=*/true",
+     "/*write=*/false"),
+    # NullMemory.ReadsAsZeros
+    ("memory-null-reads-as-what-was-there", NULL_MEMORY,
+     "std::fill(into.begin(), into.end(), std::uint8_t{0});",
+     ""),
 ]

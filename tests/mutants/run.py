@@ -41,6 +41,7 @@ RUNS = [
 # Bugs below these folders have tests of their own, and no other notices them.
 RUNS_BELOW = {
     "src/host/progress/": [("verbena_unit_host_test", "Progress*:SpareCore*")],
+    "src/memory/": [("verbena_unit_memory_test", "*")],
 }
 INCAST_SEEDS = 2  # one takes as long as hundreds of the properties'
 MEMORY_LIMIT = 4 << 30  # a bug may post events for ever

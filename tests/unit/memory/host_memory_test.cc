@@ -43,6 +43,7 @@ class HalfGone {
   HalfGone& operator=(const HalfGone&) = delete;
 
   [[nodiscard]] std::uint8_t* end() const { return at_ + page_; }
+  void make_read_only() const { mprotect(at_, page_, PROT_READ); }
 
  private:
   std::size_t page_;
@@ -144,6 +145,44 @@ TEST_F(Scattered, MemoryThatIsGoneIsRefused) {
   const Copy gone{frames->bytes().subspan(300, 10), address_of(half.end() - 5)};
   EXPECT_FALSE(memory->scatter_all(std::array{to(0, 0, 10), gone, to(20, 400, 10)}));
   expect(0, 0, 10);
+}
+
+class Words : public HostMemoryTest {
+ protected:
+  [[nodiscard]] std::uint64_t at() const { return address_of(&word); }
+
+  std::uint64_t word = 40;
+};
+
+TEST_F(Words, AreExchangedWhereTheyAreAsExpected) {
+  EXPECT_EQ(memory->compare_swap(at(), 40, 2), 40u);
+  EXPECT_EQ(word, 2u);
+  EXPECT_EQ(memory->compare_swap(at(), 40, 3), 2u);
+  EXPECT_EQ(word, 2u);
+}
+
+TEST_F(Words, AreAddedToAndSayWhatTheyHeld) {
+  EXPECT_EQ(memory->fetch_add(at(), 2), 40u);
+  EXPECT_EQ(word, 42u);
+  EXPECT_EQ(memory->fetch_add(at(), ~std::uint64_t{0}), 42u) << "it wraps";
+  EXPECT_EQ(word, 41u);
+}
+
+TEST_F(Words, AreStored) {
+  EXPECT_TRUE(memory->store(at(), 7));
+  EXPECT_EQ(word, 7u);
+}
+
+TEST_F(Words, ThatAreGoneOrReadOnlyAreRefused) {
+  const HalfGone half;
+  const std::uint64_t gone = address_of(half.end());
+  const std::uint64_t read_only = address_of(half.end() - 8);
+  half.make_read_only();
+  for (const std::uint64_t address : {gone, read_only}) {
+    EXPECT_FALSE(memory->compare_swap(address, 0, 1));
+    EXPECT_FALSE(memory->fetch_add(address, 1));
+    EXPECT_FALSE(memory->store(address, 1));
+  }
 }
 
 }  // namespace
