@@ -5,16 +5,16 @@
 namespace verbena::engine {
 namespace {
 
-constexpr std::uint32_t kDefaultBuffer = 212'992;
+constexpr std::uint32_t kSocketDefault = 212'992;
 constexpr std::uint32_t kLarge = Window::truesize(4096);
 constexpr std::uint32_t kSmall = Window::truesize(64);
 
 // As counted on Linux: datagrams that the default receive buffer holds.
-static_assert(kDefaultBuffer / kSmall == 256);
-static_assert(kDefaultBuffer / Window::truesize(512) == 166);
-static_assert(kDefaultBuffer / Window::truesize(1024) == 92);
-static_assert(kDefaultBuffer / Window::truesize(2048) == 48);
-static_assert(kDefaultBuffer / kLarge == 25);
+static_assert(kSocketDefault / kSmall == 256);
+static_assert(kSocketDefault / Window::truesize(512) == 166);
+static_assert(kSocketDefault / Window::truesize(1024) == 92);
+static_assert(kSocketDefault / Window::truesize(2048) == 48);
+static_assert(kSocketDefault / kLarge == 25);
 
 /// A sender that always has more to send, on a path with a constant round trip.
 struct Stream {
