@@ -1,8 +1,12 @@
 #pragma once
 
-// A queue pair is plain state; the handlers in requester.h, completer.h and responder.h change only
-// their own part of it. They may look at the others, and tell them by the functions that each
-// header lists.
+// A queue pair is plain state in three parts. Each part is changed by its own files alone:
+//   Requester   requester
+//   Completer   completer
+//   Responder   responder*, receive_side, message_rules, payload_placement, unreliable, marks,
+//               raw_packet
+// The other parts may look at it, and tell it by the functions that its header lists. Timers are
+// the queue pair's: see queue_pair_timers.h.
 //
 //                 post_send                                    a request arrives
 //                     |                                                |
