@@ -90,7 +90,7 @@ class MemoryWire final : public wire::Network {
   void flush() override {}
   std::size_t receive(wire::DatagramSink& sink) override {
     std::uint64_t count = 0;
-    (void)kernel::read(arrived_.get(), &count, sizeof count);
+    [[maybe_unused]] const auto n = kernel::read(arrived_.get(), &count, sizeof count);
     const std::size_t frames = inbox_.size();
     for (std::size_t i = 0; i < frames; ++i) {
       const Frame frame = std::move(inbox_.front());
@@ -144,7 +144,7 @@ class MemoryWire final : public wire::Network {
     if (peer == nullptr) return;
     peer->inbox_.push_back({flow, std::move(frame)});
     const std::uint64_t one = 1;
-    (void)kernel::write(peer->arrived_.get(), &one, sizeof one);
+    [[maybe_unused]] const auto n = kernel::write(peer->arrived_.get(), &one, sizeof one);
   }
   void take(const Frame& frame, wire::DatagramSink& sink) {
     const auto body = std::span{frame.bytes}.first(frame.bytes.size() - packet::kIcrcSize);
