@@ -26,6 +26,9 @@ add_compile_options(${VERBENA_WARNINGS})
 add_compile_options($<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>)
 # clang from 17 on takes the libstdc++ of GCC 12, which uses what it has itself deprecated, for ours.
 add_compile_options($<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Wno-deprecated-declarations>)
+# The macros of verbs.h add flags of two enumerations, and clang from 19 on minds in C, too.
+add_compile_options($<$<COMPILE_LANG_AND_ID:C,Clang>:-Wno-enum-enum-conversion>
+                    $<$<COMPILE_LANG_AND_ID:C,Clang>:-Wno-unknown-warning-option>)
 add_compile_definitions(VERBENA_VERSION="${PROJECT_VERSION}")
 add_compile_options(-fno-omit-frame-pointer)
 add_link_options(-Wl,--as-needed)

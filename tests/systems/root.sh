@@ -40,7 +40,7 @@ make_root() {
     return 77
   fi
   # Mirrors of testing fall behind.
-  echo 'Acquire::Check-Valid-Until "false";' >"$folder/etc/apt/apt.conf.d/90verbena"
+  echo 'Acquire::Check-Valid-Until "false";' >"$folder/etc/apt/apt.conf.d/90old-lists"
   touch "$folder/.complete"
 }
 
