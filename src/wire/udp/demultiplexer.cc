@@ -80,6 +80,12 @@ class Demultiplexer::Strays {
 };
 
 std::size_t Demultiplexer::arrived(const Train& train, ReceiveAddress& at, DatagramSink& sink) {
+  if (train.whole.bytes.size() <= train.segment) {  // one frame, as most often
+    const std::uint32_t owner = demultiplex(train.whole, at, sink);
+    sink.no_more();
+    if (owner != 0) pass_on(train, 1, owner, at);
+    return 1;
+  }
   Strays strays{*this, train, at};
   std::size_t frames = 0;
   for_each_frame(train, [&](std::size_t offset, std::size_t size) {

@@ -73,17 +73,15 @@ ReceiveAddress* ReceiveAddresses::find_group(const LocalAddress& group) {
   return nullptr;
 }
 
-void ReceiveAddresses::for_each_ready(const std::function<void(ReceiveAddress&)>& visit) {
-  if (addresses_.size() == 1) {
-    visit(*addresses_.front());
-    return;
-  }
-  std::array<epoll_event, 64> ready;
+std::size_t ReceiveAddresses::find_ready(std::span<ReceiveAddress*, kMostAtOnce> into) const {
+  std::array<epoll_event, kMostAtOnce> ready;
   const int count = kernel::epoll_wait(epoll_fd_, ready.data(), static_cast<int>(ready.size()), 0);
+  std::size_t found = 0;
   for (int i = 0; i < count; ++i) {
     auto* address = static_cast<ReceiveAddress*>(ready[static_cast<std::size_t>(i)].data.ptr);
-    if (address != nullptr) visit(*address);  // null: a full socket has room again
+    if (address != nullptr) into[found++] = address;  // null: a full socket has room again
   }
+  return found;
 }
 
 std::uint32_t ReceiveAddresses::receive_buffer() const {

@@ -2,10 +2,12 @@
 
 // The addresses and multicast groups that a process receives at, each with its socket.
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "base/ip_address.h"
@@ -38,7 +40,16 @@ class ReceiveAddresses {
   void leave(const LocalAddress& group);
 
   /// Calls `visit` with each address that may have frames waiting.
-  void for_each_ready(const std::function<void(ReceiveAddress&)>& visit);
+  template <typename Visit>
+  void for_each_ready(Visit visit) {
+    if (addresses_.size() == 1) {  // asking costs as much as looking
+      visit(*addresses_.front());
+      return;
+    }
+    std::array<ReceiveAddress*, kMostAtOnce> ready;
+    const std::size_t count = find_ready(ready);
+    for (std::size_t i = 0; i < count; ++i) visit(*ready[i]);
+  }
   /// All sockets ask for the same; 0: there is none.
   [[nodiscard]] std::uint32_t receive_buffer() const;
   /// 0: not an address of ours.
@@ -54,6 +65,9 @@ class ReceiveAddresses {
   void close() { addresses_.clear(); }
 
  private:
+  static constexpr std::size_t kMostAtOnce = 64;
+
+  [[nodiscard]] std::size_t find_ready(std::span<ReceiveAddress*, kMostAtOnce> into) const;
   Status add(std::unique_ptr<ReceiveAddress> address);
   [[nodiscard]] ReceiveAddress* find_group(const LocalAddress& group);
 

@@ -96,9 +96,12 @@ packet::FrameRooms Transmitter::reserve_many(const packet::Flow& flow, Qpn to, s
   const std::size_t bytes = size + packet::kIcrcSize;
   reserved_ = 0;
   if (size < packet::Bth::kSize || bytes > kMaxBatchBytes || !make_room(bytes)) return {};
-  if (reserved_socket_ == nullptr || reserved_flow_ != flow) {
+  // Flows mostly differ in their ports.
+  if (reserved_socket_ == nullptr || reserved_socket_->port != flow.source_port ||
+      reserved_flow_ != flow) {
     reserved_socket_ = sockets_.find(flow.source, flow.source_port);
     reserved_flow_ = flow;
+    last_has_flow_ = false;
   }
   if (reserved_socket_ != nullptr && reserved_socket_->blocked) return {};
   // Each might begin a batch of its own.
@@ -124,6 +127,7 @@ void Transmitter::commit() {
                         .offset = head_,
                         .segment = bytes});
     batches_.back().flow.source_port = reserved_socket_->port;
+    last_has_flow_ = true;
   }
   Batch& batch = batches_.back();
   seal(batch, head_, bytes, batch.frames);
@@ -149,8 +153,8 @@ bool Transmitter::send_sealed(const packet::Flow& flow, Qpn to,
                       .offset = head_,
                       .bytes = bytes,
                       .segment = bytes,
-                      .frames = 1,
-                      .sealed = true});
+                      .frames = 1});
+  last_has_flow_ = false;  // nothing joins it
   head_ += bytes;
   return true;
 }
@@ -167,13 +171,12 @@ void Transmitter::refuse_unknown_port(const packet::Flow& flow) {
 }
 
 bool Transmitter::joins_last(std::size_t bytes) const {
-  if (batches_.empty()) return false;
+  if (!last_has_flow_) return false;
   const Batch& last = batches_.back();
   const bool last_frame_is_full = last.bytes == last.frames * last.segment;
-  return last.offset + last.bytes == head_ && !last.sealed && last.socket->segments &&
-         last.to == reserved_to_ && last_frame_is_full && bytes <= last.segment &&
-         last.frames < kMaxSegments && last.bytes + bytes <= kMaxBatchBytes &&
-         last.socket == reserved_socket_ && last.flow == reserved_flow_;
+  return last.offset + last.bytes == head_ && last.socket->segments && last.to == reserved_to_ &&
+         last_frame_is_full && bytes <= last.segment && last.frames < kMaxSegments &&
+         last.bytes + bytes <= kMaxBatchBytes;
 }
 
 /// The kernel numbers the datagrams of a batch 0, 1, 2, … in the IPv4 identification, and
@@ -323,6 +326,7 @@ void Transmitter::fail(Batch& batch, int code) {
 }
 
 void Transmitter::forget_sent() {
+  last_has_flow_ = false;
   std::erase_if(batches_, [](const Batch& batch) { return batch.done; });
   // What is left stays where it lies, so the arena is free only when nothing is.
   if (batches_.empty()) head_ = 0;

@@ -68,7 +68,6 @@ class Transmitter {
     std::size_t bytes = 0;
     std::size_t segment = 0;  // bytes of each frame, ICRC included; the last may have fewer
     std::size_t frames = 0;
-    bool sealed = false;  // by somebody else: nothing joins it
     bool done = false;
   };
 
@@ -96,6 +95,7 @@ class Transmitter {
   packet::Flow reserved_flow_;
   Qpn reserved_to_;
   SendSocket* reserved_socket_ = nullptr;
+  bool last_has_flow_ = false;      // the last batch is of reserved_flow_
   std::size_t reserved_ = 0;        // frames at head_
   std::size_t reserved_bytes_ = 0;  // of each, ICRC included
   std::vector<Batch> batches_;
