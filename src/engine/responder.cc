@@ -84,7 +84,6 @@ void note_congestion(Responder& r, Instant now) {
 
 void note_request_sent(Responder& r, Instant now) {
   r.ack_delay.answered(now);
-  r.answer_by = now;
 }
 
 void drop_answers(Responder& r) {

@@ -101,7 +101,8 @@ inline void begin(Responder& r, Psn first) { r.expected = first; }
 /// The peer's first request is here. True only once.
 [[nodiscard]] inline bool note_heard(Responder& r) { return !std::exchange(r.heard, true); }
 
-/// A request has just left: the acknowledgement leaves with it.
+/// A request has just left. The acknowledgement leaves with it, because from now on the queue pair
+/// awaits one itself.
 void note_request_sent(Responder& r, Instant now);
 
 /// No request will leave that the acknowledgement could leave with.

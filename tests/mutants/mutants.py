@@ -141,10 +141,6 @@ MUTANTS = [
     ("waiting-ack-without-a-timer", RESPONDER_TRANSMIT,
      "r.waiting_until = r.answer_by;",
      ""),
-    # AckDelaySim.TheAcknowledgementLeavesWithTheAnswer
-    ("waiting-ack-stays-behind", RESPONDER,
-     "r.answer_by = now;",
-     ""),
     # AckDelaySim.TwoThatAwaitAcknowledgementsDoNotWaitForEachOther
     ("two-wait-for-each-other", RESPONDER_TRANSMIT,
      "services.now < r.answer_by && drained(qp)",

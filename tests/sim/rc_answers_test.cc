@@ -511,6 +511,7 @@ TEST_F(XrcAnswers, ReceiveQueueThatGoesAwayUnderAMessageTakesTheQueuePairAlong) 
   deliver_part(Opcode::xrc_send_first, 0, number);
   (void)answers();
   ASSERT_TRUE(c.b.node->rnic().destroy_srq(*c.b.srq).ok());
+  EXPECT_EQ(c.b.qp->state.load(), QpState::error) << "at once, not with the next packet";
   deliver_part(Opcode::xrc_send_last, 1, number);
   for (const Answer& a : answers()) {
     EXPECT_NE(a.packet.aeth.syndrome.type(), Syndrome::Type::ack);

@@ -29,8 +29,12 @@ def expand(text, inputs, steps):
 def is_wanted(condition, inputs):
     if condition is None:
         return True
-    name, value = re.fullmatch(r"inputs\.(\w+) == '(\w*)'", condition).groups()
-    return inputs[name] == value
+    # Comparisons of inputs, joined by && and || and parentheses: Python means the same by them.
+    translated = condition.replace("&&", " and ").replace("||", " or ")
+    translated = re.sub(r"inputs\.(\w+)", lambda match: repr(inputs[match[1]]), translated)
+    if not re.fullmatch(r"(?:'[^']*'|==|!=|and|or|[()\s])+", translated):
+        raise ValueError(f"what is this? {condition}")
+    return eval(translated, {"__builtins__": {}})
 
 
 def main(action, folder, given):

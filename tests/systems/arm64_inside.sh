@@ -17,7 +17,8 @@ cmake --build "$build" -j "$(nproc)"
 without=(
   # No socket filters, packet sockets, IPv6 multicast or MADV_POPULATE; failed exec after vfork.
   'unit/wire\.(AttachSteering|Crowd|Gsi|Multicast|PacketSocketTest|TransmitterMtu|TransmitterFull)'
-  'unit/host\.NicTest\.RegistrationChecksTheRange' 'unit/tools\.LabRun'
+  'unit/host\.NicTest\.RegistrationChecksTheRange' 'unit/memory\.Words\.ThatAreGone'
+  'unit/tools\.LabRun'
   'abi\.(datagrams|memory|raw_packets|raw_threads|refusals|registration|ucma)'
   'rdmapp\.(Connections\.ADomainOfAnother|Errors\.MemoryThatIsNotThere|QueuePairs\.Multicast)'
   # They look at programs of the machine, which aren't arm64.
