@@ -177,7 +177,9 @@ bool Rnic::work(packet::FrameSink& sink, Instant now) {
     const Sent sent = transmit(qp, sink, now);
     finish_draining(qp);  // UC and UD are done with a message when they have sent it
     set_timer(qp);
-    if (sent == Sent::stalled && sink.full()) return false;
+    // Raw frames have a sink of their own.
+    const bool by_sink = sent == Sent::stalled && qp.type != QpType::raw_packet;
+    if (by_sink && sink.full()) return false;
     runnable_.pop();
     if (sent == Sent::stalled) {  // in nobody else's way, and it costs nobody else's turn
       stalled_.push(qp);

@@ -31,7 +31,7 @@ bool Shard::try_round(Receive receive) {
   received_ = receive == Receive::yes && state_.wires->receive(*this);
   if (receive == Receive::yes && state_.raw.receive(*this)) received_ = true;
   blocked_ = !state_.rnic.work(*state_.wires, now_);
-  if (!state_.connections.work(now_)) blocked_ = true;
+  messages_wait_ = !state_.connections.work(now_);
   if (!state_.connections.manager().events().empty()) notifier_.set_pending(true);
   state_.wires->flush();
   raise_events();
@@ -81,8 +81,8 @@ Instant Shard::wake_at() const {
   const Instant deadline =
       std::min({state_.rnic.next_deadline(), state_.connections.next_deadline(),
                 state_.wires->next_deadline()});
-  if (blocked_) return std::min(now_ + kBlockedPause, deadline);
-  if (state_.rnic.has_work()) return now_;
+  if (!blocked_ && state_.rnic.has_work()) return now_;
+  if (blocked_ || messages_wait_) return std::min(now_ + kBlockedPause, deadline);
   return deadline;
 }
 

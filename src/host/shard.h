@@ -165,10 +165,11 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
 
   ShardLock lock_;
   ShardState state_ GUARDED_BY(lock_);
-  Instant now_ GUARDED_BY(lock_) = now();        // the present round began
-  bool received_ GUARDED_BY(lock_) = false;      // by the last round
-  bool woke_sleeper_ GUARDED_BY(lock_) = false;  // since the NIC thread began
-  bool blocked_ GUARDED_BY(lock_) = false;       // by a full wire, or a lack of memory
+  Instant now_ GUARDED_BY(lock_) = now();         // the present round began
+  bool received_ GUARDED_BY(lock_) = false;       // by the last round
+  bool woke_sleeper_ GUARDED_BY(lock_) = false;   // since the NIC thread began
+  bool blocked_ GUARDED_BY(lock_) = false;        // the engine: by full paths, or a lack of memory
+  bool messages_wait_ GUARDED_BY(lock_) = false;  // of the connection service, for a full path
   std::atomic<bool> devices_changed_{false};
   ConnectionNotifier notifier_;
   Trace* trace_;  // nullptr: not wanted

@@ -15,7 +15,7 @@
 namespace verbena::registry {
 
 struct SharedTable::Layout {
-  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6102;  // "verbena", version 2
+  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6103;  // "verbena", version 3
 
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free);

@@ -70,8 +70,9 @@ void Faults::admit(Frame frame, Instant now) {
   const unsigned copies = twice ? 2 : 1;
   if (late) {
     ++counters_.reordered;
-    bytes_ += frame.bytes.size();
+    const std::size_t size = frame.bytes.size();
     held_.push_back({std::move(frame), copies, overtakers, now + kMaxHold});
+    bytes_ += size;
     return;
   }
   enter_line(frame, copies, now);

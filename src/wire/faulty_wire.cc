@@ -1,6 +1,7 @@
 #include "wire/faulty_wire.h"
 
 #include <algorithm>
+#include <deque>
 #include <new>
 #include <utility>
 
@@ -39,8 +40,8 @@ void FaultyWire::commit() {
 bool FaultyWire::send_sealed(const packet::Flow& flow, Qpn to,
                              std::span<const std::uint8_t> frame) try {
   const Departure departure = departure_of(flow);
-  packet::Flow complete = flow;
-  complete.source_port = departure.source_port;
+  packet::Flow complete = flow;  // of an unknown port: the inner wire refuses it
+  if (departure.source_port != 0) complete.source_port = departure.source_port;
   if (tap_ != nullptr) tap_->sent(complete, frame, frame.size(), departure.interface);
   waiting_.push_back({complete, to, {frame.begin(), frame.end()}});
   return true;
@@ -53,22 +54,38 @@ void FaultyWire::admit_waiting(Instant now) {
   for (Faults::Frame& frame : frames) faults_.admit(std::move(frame), now);
 }
 
+/// Frames of one flow stay in their order; a full path holds up no other flow.
+void FaultyWire::release_due(Instant now) {
+  std::vector<packet::Flow> full_paths;
+  const auto leaves = [&](const Faults::Frame& frame) {
+    if (std::ranges::find(full_paths, frame.flow) != full_paths.end()) return false;
+    if (inner_.send_sealed(frame.flow, frame.to, frame.bytes)) return true;
+    full_paths.push_back(frame.flow);
+    return false;
+  };
+  std::deque<Faults::Frame> refused;
+  for (Faults::Frame& frame : std::exchange(refused_, {})) {
+    if (!leaves(frame)) refused.push_back(std::move(frame));
+  }
+  while (const Faults::Frame* frame = faults_.due(now)) {
+    if (!leaves(*frame)) refused.push_back(*frame);
+    faults_.pop();
+  }
+  refused_ = std::move(refused);
+}
+
 void FaultyWire::flush() {
   const Instant now = monotonic_now();
   admit_waiting(now);
-  inner_is_full_ = false;
-  while (const Faults::Frame* frame = faults_.due(now)) {
-    inner_is_full_ = !inner_.send_sealed(frame->flow, frame->to, frame->bytes);
-    if (inner_is_full_) break;
-    faults_.pop();
-  }
-  full_ = faults_.full(now);
+  inner_.flush();  // first: sockets that were full may have room
+  release_due(now);
+  full_ = faults_.full(now) || refused_.size() >= kMaxRefused;
+  retry_at_ = refused_.empty() ? kNever : now + kRetryPause;
   inner_.flush();
 }
 
 Instant FaultyWire::next_deadline() const {
-  return inner_is_full_ ? inner_.next_deadline()
-                        : std::min(faults_.next_deadline(), inner_.next_deadline());
+  return std::min({faults_.next_deadline(), inner_.next_deadline(), retry_at_});
 }
 
 void FaultyWire::set_tap(Tap* tap) {

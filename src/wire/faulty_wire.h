@@ -1,7 +1,10 @@
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <span>
 #include <vector>
 
@@ -26,7 +29,9 @@ class FaultyWire final : public Wire {
 
   [[nodiscard]] const FaultCounters& fault_counters() const { return faults_.counters(); }
   /// When everything that is delayed now will have left; {}: nothing is.
-  [[nodiscard]] Instant empty_at() const { return faults_.empty_at(); }
+  [[nodiscard]] Instant empty_at() const {
+    return std::max(faults_.empty_at(), refused_.empty() ? Instant{} : retry_at_);
+  }
 
   // packet::FrameSink
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
@@ -71,7 +76,12 @@ class FaultyWire final : public Wire {
     Tap* tap_ = nullptr;
   };
 
+  static constexpr std::size_t kMaxRefused = 1024;
+  /// For frames that the inner wire refused, though its descriptor tells as well.
+  static constexpr Duration kRetryPause = std::chrono::milliseconds{1};
+
   void admit_waiting(Instant now);
+  void release_due(Instant now);
 
   Wire& inner_;
   Faults faults_;
@@ -79,9 +89,10 @@ class FaultyWire final : public Wire {
   std::vector<Faults::Frame> waiting_;  // for the next flush()
   packet::Flow reserved_flow_;
   Qpn reserved_to_;
-  std::size_t reserved_ = 0;    // bytes, ICRC included; 0: none
-  bool full_ = false;           // the line, or the memory that may be on its way
-  bool inner_is_full_ = false;  // for the frame that is due; the inner wire's descriptor tells
+  std::size_t reserved_ = 0;           // bytes, ICRC included; 0: none
+  bool full_ = false;                  // the line, or the memory that may be on its way
+  std::deque<Faults::Frame> refused_;  // due, and their paths are full
+  Instant retry_at_ = kNever;
   Tap* tap_ = nullptr;
   Arrivals arrivals_;
 };

@@ -84,11 +84,11 @@ MUTANTS = [
 
     # FullPath.HoldsUpItsOwnQueuePairsOnly
     ("full-path-stops-everybody", RNIC,
-     "if (sent == Sent::stalled && sink.full()) return false;",
-     "if (sent == Sent::stalled) return false;"),
+     "if (by_sink && sink.full()) return false;",
+     "if (by_sink) return false;"),
     # FullPath.IsNotLookedForWhenTheSinkIsFull
     ("full-sink-is-asked-on", RNIC,
-     "if (sent == Sent::stalled && sink.full()) return false;",
+     "if (by_sink && sink.full()) return false;",
      ""),
     # FullPath.OfManyCostsNobodyElseATurn
     ("full-path-costs-a-turn", RNIC,

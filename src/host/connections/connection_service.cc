@@ -78,15 +78,14 @@ void ConnectionService::look_for_listeners(Instant now) {
 bool ConnectionService::send_messages() {
   auto& outbox = manager_.outbox();
   bool full = false;
-  // Those whose path is full stay, in their order.
-  std::erase_if(outbox, [&](const cm::OutgoingMad& mad) {
-    if (full && wires_.full()) return false;
-    const auto port = wires_.network().management_port(mad.route.local);
+  // Those whose path is full stay; others may overtake them. Few wait, so erasing is cheap.
+  for (auto mad = outbox.begin(); mad != outbox.end() && !(full && wires_.full());) {
+    const auto port = wires_.network().management_port(mad->route.local);
     // A message whose source address isn't open counts as lost: the sender will retry.
-    const bool gone = !port || gsi_.send(mad, *port, wires_);
+    const bool gone = !port || gsi_.send(*mad, *port, wires_);
     full = full || !gone;
-    return gone;
-  });
+    mad = gone ? outbox.erase(mad) : std::next(mad);
+  }
   return outbox.empty();
 }
 

@@ -12,10 +12,10 @@
 
 namespace verbena::wire {
 
-Result<bool> ReceiveAddresses::open(const LocalAddress& local) {
+Status ReceiveAddresses::open(const LocalAddress& local) {
   for (const auto& address : addresses_) {
     if (!address->group || address->socket.local.address != local.address) continue;
-    if (address->interface() == local.interface || !local.address.is_link_local()) return false;
+    if (address->interface() == local.interface || !local.address.is_link_local()) return Ok{};
     return Error{EADDRINUSE, local.address.text() +
                                  " is in use on another interface: one process can use a "
                                  "link-local address on one of them only"};
@@ -24,11 +24,9 @@ Result<bool> ReceiveAddresses::open(const LocalAddress& local) {
   if (!opened) return opened.error();
   auto address =
       std::make_unique<ReceiveAddress>(ReceiveSocket{std::move(opened).value(), local, 0});
-  ReceiveAddress& added = *address;
-  if (auto watched = add(std::move(address)); !watched) return watched.error();
-  added.group.emplace(registry_.table(), registry_.slot(), local, added.socket.fd.get());
-  added.group->renew();
-  return true;
+  address->group.emplace(registry_.table(), registry_.slot(), local, address->socket.fd.get());
+  address->group->renew();
+  return add(std::move(address));
 }
 
 Status ReceiveAddresses::join(const LocalAddress& group) {
@@ -51,6 +49,7 @@ void ReceiveAddresses::leave(const LocalAddress& group) {
 }
 
 Status ReceiveAddresses::add(std::unique_ptr<ReceiveAddress> address) {
+  addresses_.reserve(addresses_.size() + 1);
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.ptr = address.get();

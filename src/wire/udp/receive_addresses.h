@@ -34,8 +34,8 @@ class ReceiveAddresses {
   ReceiveAddresses(registry::Registry& registry, int epoll_fd)
       : registry_{registry}, epoll_fd_{epoll_fd} {}
 
-  /// True: it is new. EADDRINUSE: on another interface, or another user has the port.
-  Result<bool> open(const LocalAddress& local);
+  /// Idempotent. EADDRINUSE: on another interface, or another user has the port.
+  Status open(const LocalAddress& local);
   Status join(const LocalAddress& group);
   void leave(const LocalAddress& group);
 
@@ -68,6 +68,7 @@ class ReceiveAddresses {
   static constexpr std::size_t kMostAtOnce = 64;
 
   [[nodiscard]] std::size_t find_ready(std::span<ReceiveAddress*, kMostAtOnce> into) const;
+  /// Watches its socket. What throws comes before: then nothing has changed.
   Status add(std::unique_ptr<ReceiveAddress> address);
   [[nodiscard]] ReceiveAddress* find_group(const LocalAddress& group);
 

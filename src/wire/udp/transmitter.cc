@@ -193,9 +193,13 @@ void Transmitter::seal(const Batch& batch, std::size_t offset, std::size_t bytes
 }
 
 void Transmitter::flush() {
-  for (SendSocket* socket : full_) socket->blocked = false;
+  for (const Batch& batch : batches_) batch.socket->blocked = false;
   for (std::size_t i = 0; i < batches_.size();) {
     SendSocket* socket = batches_[i].socket;
+    if (batches_[i].done) {  // a flush before ended early
+      ++i;
+      continue;
+    }
     std::size_t count = 1;
     while (count < kMaxRun && i + count < batches_.size() && batches_[i + count].socket == socket) {
       ++count;
@@ -328,8 +332,14 @@ void Transmitter::fail(Batch& batch, int code) {
 void Transmitter::forget_sent() {
   last_has_flow_ = false;
   std::erase_if(batches_, [](const Batch& batch) { return batch.done; });
-  // What is left stays where it lies, so the arena is free only when nothing is.
-  if (batches_.empty()) head_ = 0;
+  // What waits for full sockets moves together, so that others find the rest of the arena free.
+  head_ = 0;
+  for (Batch& batch : batches_) {
+    std::memmove(&arena_[head_], &arena_[batch.offset], batch.bytes);
+    batch.offset = head_;
+    head_ += batch.bytes;
+  }
+  arena_full_ = false;
 }
 
 void Transmitter::watch_full_sockets() {
@@ -343,9 +353,9 @@ void Transmitter::watch_full_sockets() {
     epoll_event event{};
     event.events = EPOLLOUT;
     event.data.ptr = nullptr;
-    if (kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, batch.socket->fd.get(), &event) == 0) {
-      full_.push_back(batch.socket);
-    }
+    full_.reserve(full_.size() + 1);
+    const int added = kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, batch.socket->fd.get(), &event);
+    if (added == 0 || errno == EEXIST) full_.push_back(batch.socket);
   }
 }
 

@@ -53,7 +53,7 @@ class Transmitter {
 
   /// Frames wait for room in a socket; flush() again when the epoll wakes.
   [[nodiscard]] bool waiting() const { return !full_.empty(); }
-  /// The arena has no room for the frame that was asked for last.
+  /// The arena had no room for the frame that was asked for last; since then nothing has left.
   [[nodiscard]] bool full() const { return arena_full_; }
   void set_tap(Tap* tap) { tap_ = tap; }
   /// Why the kernel refused a frame last. Empty: it never did.

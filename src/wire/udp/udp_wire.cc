@@ -82,10 +82,9 @@ UdpWire::~UdpWire() {
 }
 
 Status UdpWire::open_address(const LocalAddress& local) {
-  const auto opened = addresses_.open(local);
-  if (!opened) return opened.error();
-  if (*opened) sockets_.add_address(local);
-  return Ok{};
+  auto opened = addresses_.open(local);
+  if (opened) sockets_.add_address(local);
+  return opened;
 }
 
 std::size_t UdpWire::receive(DatagramSink& sink) {

@@ -159,7 +159,7 @@ TEST(Capture, WhenTheDiskIsFullLaterFramesAreCountedAndTheFileIsWhole) {
   // The limit is the process' own, so the test is one.
   const auto limited = [&] {
     const rlimit limit{4096, 4096};
-    ::signal(SIGXFSZ, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_DFL);  // which ends the process
     ::setrlimit(RLIMIT_FSIZE, &limit);
     auto capture = Capture::open(path);
     if (!capture) return 1;
