@@ -100,9 +100,9 @@ int main(int argc, char** argv) {
   ibv_cq* const send_cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
   ibv_cq* const receive_cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
   std::vector<char> memory(2 * std::size_t{bytes});
-  ibv_mr* const mr = ibv_reg_mr(
-      pd, memory.data(), memory.size(),
-      IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
+  ibv_mr* const mr =
+      ibv_reg_mr(pd, memory.data(), memory.size(),
+                 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
   if (pd == nullptr || send_cq == nullptr || receive_cq == nullptr || mr == nullptr) fail("set-up");
   ibv_qp_init_attr init{};
   init.send_cq = send_cq;

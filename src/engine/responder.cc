@@ -82,9 +82,7 @@ void note_congestion(Responder& r, Instant now) {
   r.next_notice = now + kSpacing;
 }
 
-void note_request_sent(Responder& r, Instant now) {
-  r.ack_delay.answered(now);
-}
+void note_request_sent(Responder& r, Instant now) { r.ack_delay.answered(now); }
 
 void drop_answers(Responder& r) {
   r.responses.clear();

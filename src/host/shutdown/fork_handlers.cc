@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-#include <ranges>
+#include <algorithm>
 
 namespace verbena::host {
 namespace {
@@ -29,15 +29,15 @@ ForkHandlers::Prepared ForkHandlers::prepare() const {
 }
 
 void ForkHandlers::parent(const Prepared& prepared) {
-  for (const ForkHandler* handler : prepared | std::views::reverse) {
+  std::for_each(prepared.rbegin(), prepared.rend(), [](const ForkHandler* handler) {
     if (handler != nullptr) handler->parent();
-  }
+  });
 }
 
 void ForkHandlers::child(const Prepared& prepared) {
-  for (const ForkHandler* handler : prepared | std::views::reverse) {
+  std::for_each(prepared.rbegin(), prepared.rend(), [](const ForkHandler* handler) {
     if (handler != nullptr) handler->child();
-  }
+  });
 }
 
 void at_fork(ForkRank rank, const ForkHandler& handler) {

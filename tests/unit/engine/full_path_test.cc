@@ -64,13 +64,13 @@ class FullPath : public testing::Test {
     QpAttributes a{.state = QpState::init};
     a.flow = {.source = host(1), .destination = to, .source_port = 0xC000};
     a.dest_qpn = Qpn{dest_qpn};
-    EXPECT_TRUE(rnic.modify_qp(qp, a, Attr::kState | Attr::kAccess | Attr::kPort | Attr::kPkeyIndex)
-                    .ok());
+    EXPECT_TRUE(
+        rnic.modify_qp(qp, a, Attr::kState | Attr::kAccess | Attr::kPort | Attr::kPkeyIndex).ok());
     a.state = QpState::rtr;
-    EXPECT_TRUE(rnic.modify_qp(qp, a,
-                               Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn |
-                                   Attr::kRqPsn)
-                    .ok());
+    EXPECT_TRUE(
+        rnic.modify_qp(qp, a,
+                       Attr::kState | Attr::kPath | Attr::kPathMtu | Attr::kDestQpn | Attr::kRqPsn)
+            .ok());
     a.state = QpState::rts;
     EXPECT_TRUE(rnic.modify_qp(qp, a, Attr::kState | Attr::kSqPsn).ok());
     for (int i = 0; i < packets; ++i) {
