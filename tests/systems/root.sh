@@ -58,6 +58,9 @@ enter() {
     mount --bind "$root" "$root"
     mount -t proc proc "$root/proc"
     mount -t sysfs sysfs "$root/sys"
+    if mountpoint -q /sys/fs/cgroup; then # slurmd wants it
+      mount --rbind /sys/fs/cgroup "$root/sys/fs/cgroup"
+    fi
     mount --rbind /dev "$root/dev"
     mount -t tmpfs tmpfs "$root/dev/shm"
     mount -t tmpfs -o mode=755 tmpfs "$root/run"
