@@ -6,6 +6,7 @@
 #include <poll.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 
@@ -17,6 +18,11 @@
 #include "rdma++/object.h"
 
 namespace rdma {
+
+#ifdef RDMAPP_COUNT_COMPLETIONS
+/// What this thread has polled so far, from all queues: for programs that measure themselves.
+constinit inline thread_local std::uint64_t completions_taken = 0;
+#endif
 
 /// poll() is as thread-safe as ibv_poll_cq; wait(), arm() and take_event() are for one thread.
 class CompletionQueue : public Object<ibv_cq> {
@@ -37,6 +43,9 @@ class CompletionQueue : public Object<ibv_cq> {
     const int count = ibv_poll_cq(raw(), static_cast<int>(room.size()), room.data());
     if (count < 0) [[unlikely]]
       throw_poll_failed(count);
+#ifdef RDMAPP_COUNT_COMPLETIONS
+    completions_taken += static_cast<std::uint64_t>(count);
+#endif
     if constexpr (kChecks) {
       for (int i = 0; i < count; ++i) {
         checks::InFlight::instance().completed(raw()->context, room[static_cast<std::size_t>(i)]);

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <optional>
 
+#include "labs/common/cost.h"
 #include "labs/common/exit_status.h"
 #include "labs/common/home_address.h"
 #include "labs/common/play.h"
@@ -39,14 +40,13 @@ double seconds(const timeval& t) {
   return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
 }
 
+/// The process has threads of its own for the device, where that is software.
 void print_costs() {
+  if (const std::string work = cost_of_work(); !work.empty()) say("cost of the work: {}", work);
   rusage used{};
   getrusage(RUSAGE_SELF, &used);
-  const Costs& c = costs();
-  say("cost: CPU {:.3f} s user, {:.3f} s system; {} wake-ups", seconds(used.ru_utime),
-      seconds(used.ru_stime), used.ru_nvcsw);
-  say("cost: {} round trips, {} bytes copied by the program, {} completions taken, {} needed",
-      c.round_trips, c.copied, c.completions, c.needed);
+  say("cost of the process: {:.3f} s CPU user, {:.3f} s system, with set-up and the device",
+      seconds(used.ru_utime), seconds(used.ru_stime));
 }
 
 }  // namespace
@@ -226,10 +226,5 @@ void say(const std::string& line) {
 }
 
 void shown(const std::string& line) { fmt::print("shown: {}\n", line); }
-
-Costs& costs() {
-  static Costs here;
-  return here;
-}
 
 }  // namespace lab

@@ -87,13 +87,12 @@ void in_time(bool came, fmt::format_string<T...> what, T&&... values) {
 /// That, and what to look at when the other end can't be reached.
 [[nodiscard]] std::string not_there(const Options& options, const rdma::Error& why);
 
-/// What --stats shows besides CPU time and wake-ups: a lab adds to what it knows of.
 struct Costs {
-  std::uint64_t copied = 0;       // bytes that this program copied
-  std::uint64_t round_trips = 0;  // waits for the other end
-  std::uint64_t completions = 0;  // taken from completion queues …
-  std::uint64_t needed = 0;       // … and those of them that something depended on
+  std::uint64_t copied = 0, round_trips = 0, completions = 0, needed = 0;
 };
-[[nodiscard]] Costs& costs();
+[[nodiscard]] inline Costs& costs() {
+  static Costs here;
+  return here;
+}
 
 }  // namespace lab

@@ -17,6 +17,9 @@ struct Spent {
   friend Spent operator-(const Spent& a, const Spent& b) {
     return {a.wall - b.wall, a.cpu - b.cpu, a.wake_ups - b.wake_ups};
   }
+  friend Spent operator+(const Spent& a, const Spent& b) {
+    return {a.wall + b.wall, a.cpu + b.cpu, a.wake_ups + b.wake_ups};
+  }
 };
 
 namespace detail {

@@ -5,9 +5,10 @@
 //        wire and in ibv_wc. The receive needs no buffer: the data go where the WRITE says.
 // Run:   verbena lab imm                    both ends on this machine
 //        verbena lab imm server | verbena lab imm client HOST
-// Try:   --size 1M --iters 50 --pcap imm.pcapng
+// Try:   --size 1M --iters 50 --pcap imm.pcapng; --without receive
 
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/common/pattern.h"
 #include "labs/common/rounds.h"
 #include "labs/common/terms.h"
@@ -17,6 +18,7 @@ namespace {
 constexpr std::uint64_t kSlots = 4;  // messages in flight, receives posted
 constexpr std::size_t kMost = std::size_t{1} << 28;
 constexpr std::uint32_t kFirst = 0x0102'0304;  // its four bytes show their order
+bool repost = true;                            // the receive of step 5
 
 std::uint32_t imm_of(std::uint64_t message) { return kFirst + static_cast<std::uint32_t>(message); }
 
@@ -32,8 +34,6 @@ rdma::Completion take(rdma::Connection& connection, std::uint64_t id, std::size_
   lab::check(done.id() == id, "receive {} was consumed, it was {}'s turn", done.id(), id);
   lab::check(done.imm() == imm_of(id), "imm {:#x} came, {:#x} was sent", done.imm(), imm_of(id));
   lab::check(done.length() == length, "{} bytes came, {} were sent", done.length(), length);
-  ++lab::costs().completions;
-  ++lab::costs().needed;
   return done;
 }
 
@@ -53,6 +53,7 @@ void server(const lab::Options& given) {
   };
   rdma::Connection connection = lab::accept(options, request, answer);
 
+  lab::Work work;
   for (std::uint64_t message = 0; message < options.iters; ++message) {
     // 4. Message 0 consumes receive 0, although a plain WRITE came before it: that took none.
     const rdma::Completion done = take(connection, message, options.size);
@@ -71,9 +72,10 @@ void server(const lab::Options& given) {
 
     // 5. A new receive, then the credit: an empty WRITE with immediate data. It touches no memory,
     //    so it needs neither address nor key.
-    post_empty_receive(connection, message + kSlots);
+    if (repost) post_empty_receive(connection, message + kSlots);
     connection.perform(rdma::Write{rdma::RemoteBuffer{}}.imm(imm_of(message))).check();
   }
+  work.done({.needed = options.iters});
   lab::say("{} notifications, each found its bytes in place", options.iters);
   lab::wait_for_goodbye(options, connection);
 }
@@ -91,6 +93,7 @@ void client(const lab::Options& options) {
   const auto slot = [&](std::uint64_t message) { return message % kSlots * options.size; };
 
   // 3. A plain WRITE: nobody at the server learns of it.
+  lab::Work work;
   connection.write(out.slice(0, options.size), remote.slice(0, options.size));
   lab::say("one plain WRITE: the server isn't told");
 
@@ -111,7 +114,7 @@ void client(const lab::Options& options) {
   for (std::uint64_t left = std::min(kSlots, options.iters); left > 0; --left) {
     take(connection, options.iters - left, 0);
   }
-  lab::costs().round_trips = options.iters + 1;
+  work.done({.round_trips = options.iters + 1, .needed = options.iters});
   lab::say_goodbye(options, connection);
   lab::shown("{} WRITEs with immediate data, {} receives without a buffer, {} credits back",
              options.iters, options.iters, options.iters);
@@ -125,6 +128,11 @@ int main(int argc, char** argv) {
       {.name = "imm",
        .idea = "WRITE_WITH_IMM: a notification consumes a receive; 32 bits in network order",
        .most = kMost,
-       .iters = 200},
+       .iters = 200,
+       .more =
+           [](lab::OwnOptions& own) {
+             own.choice("--without", repost, {{"receive", false}},
+                        "Server: don't post a receive again, step 5");
+           }},
       server, client);
 }

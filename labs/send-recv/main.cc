@@ -5,15 +5,15 @@
 //        several pieces of memory, cut differently. Without a receive the sender waits (RNR).
 // Run:   verbena lab send-recv              both ends on this machine
 //        verbena lab send-recv server | verbena lab send-recv client HOST
-// Try:   --iters 10000 --size 64 --stats; --pcap rnr.pcapng --iters 1, and look for RNR NAKs
+// Try:   --iters 10000 --size 64 --stats; --look-late; --pcap rnr.pcapng --iters 1
 
 #include <atomic>
 
 #include "labs/common/connect.h"
-#include "labs/common/pattern.h"
+#include "labs/common/cost.h"
 #include "labs/common/rounds.h"
 #include "labs/common/terms.h"
-#include "labs/send-recv/room.h"
+#include "labs/send-recv/receiving.h"
 
 using namespace send_recv;
 
@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::size_t kMost = std::size_t{1} << 27;
 constexpr auto kLate = std::chrono::milliseconds{50};
+bool look_late = false;  // at a message when its receive has been posted again, and used
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
@@ -39,15 +40,12 @@ void server(const lab::Options& given) {
   };
   rdma::Connection connection = lab::accept(options, request, answer);
 
-  // 4. One completion per message, in the order of posting. Then the receive is used up: post it
-  //    again, except at the end, where none shall be left.
-  Header last;
-  for (std::uint64_t id = 0; id < options.iters; ++id) {
-    last = room.check(connection.wait().check(), id, options.size);
-    if (id + kReceives < options.iters) connection.post(room.receive(id + kReceives)).check();
-  }
-  lab::costs().completions = lab::costs().needed = options.iters;
-  lab::say("{} messages, each in its turn, in {} receives posted again and again", options.iters,
+  // 4. Take the messages, see receiving.h.
+  lab::Work work;
+  const Header last = look_late ? receive_and_look_late(connection, room, options)
+                                : receive_all(connection, room, options);
+  work.done({.needed = options.iters});
+  lab::say("{} messages, each in its turn; {} receives, posted again and again", options.iters,
            std::min(kReceives, options.iters));
 
   // 6. Look at the client's flag (READs aren't held up: they go the other way), then be ready.
@@ -78,6 +76,7 @@ void client(const lab::Options& options) {
         .id(number);
   };
 
+  lab::Work work;
   // 3. Bursts of messages of different lengths, each gathered from three pieces. The completion of
   //    the last one says that the server's device took them all.
   lab::Rounds progress{options.iters};
@@ -90,10 +89,9 @@ void client(const lab::Options& options) {
     burst.back().signaled();
     connection.post(std::span{burst}).check();
     lab::check(connection.wait().check().id() == burst.back().id(), "out of order");
-    ++lab::costs().completions;
-    ++lab::costs().needed;
-    ++lab::costs().round_trips;
   }
+  const std::uint64_t bursts = (options.iters + kReceives - 1) / kReceives;
+  work.done({.round_trips = bursts, .needed = bursts});
   lab::say("{} messages of {} to {} bytes of body, three pieces each", options.iters, 1,
            options.size);
 
@@ -122,6 +120,11 @@ int main(int argc, char** argv) {
                   {.name = "send-recv",
                    .idea = "SEND and RECV: receives first, matched in order, several pieces, RNR",
                    .most = kMost,
-                   .iters = 1000},
+                   .iters = 1000,
+                   .more =
+                       [](lab::OwnOptions& own) {
+                         own.flag("--look-late", look_late,
+                                  "Server: post each receive again before looking at its message");
+                       }},
                   server, client);
 }

@@ -47,7 +47,8 @@ struct Room {
     lab::check(done.is_receive() && done.id() == id, "receive {} completed, it was {}'s turn",
                done.id(), id);
     const Header header = headers.as<Header>()[place(id)];
-    lab::check(header.number == id, "receive {} got message {}", id, header.number);
+    lab::check(header.number == id, "receive {} holds message {}, message {} is overwritten", id,
+               header.number, id);
     const std::uint64_t length = length_of(id, size);
     lab::check(
         header.length == length && done.length() == sizeof(Header) + length + sizeof(Trailer),

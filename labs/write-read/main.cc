@@ -5,9 +5,10 @@
 //        wrote. The server's program sleeps through all of it.
 // Run:   verbena lab write-read             both ends on this machine
 //        verbena lab write-read server | verbena lab write-read client HOST
-// Try:   --size 1M --iters 20 --drop 1% --stats
+// Try:   --size 1M --iters 20 --drop 1% --stats; --without signaled
 
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/common/pattern.h"
 #include "labs/common/rounds.h"
 #include "labs/common/spent.h"
@@ -17,6 +18,7 @@ namespace {
 
 constexpr std::size_t kMost = std::size_t{1} << 30;
 using Flag = std::uint64_t;  // lies behind the payload, says which round the payload is of
+bool signaled = true;        // the READ of step 4
 
 void server(const lab::Options& given) {
   rdma::Listener listener = lab::listen(given);
@@ -33,10 +35,10 @@ void server(const lab::Options& given) {
   rdma::Connection connection = lab::accept(options, request, answer);
 
   // 5. Sleep until the client says goodbye, and see what that took.
-  const lab::Spent before = lab::spent_by_thread();
+  lab::Work work;
   const lab::Spent process_before = lab::spent_by_process();
   lab::wait_for_goodbye(options, connection);
-  const lab::Spent mine = lab::spent_by_thread() - before;
+  const lab::Spent mine = work.done().spent;
   const lab::Spent all = lab::spent_by_process() - process_before;
   lab::check(!connection.cq().poll(), "a completion came, although no receive was posted");
   const auto payload = memory.bytes().first(options.size);
@@ -59,9 +61,6 @@ void expect(rdma::Connection& connection, std::uint64_t id, ibv_wc_opcode opcode
   lab::check(done.id() == id && done.opcode == opcode,
              "expected completion {} of opcode {}, came {} of opcode {}", id, int{opcode},
              done.id(), int{done.opcode});
-  ++lab::costs().completions;
-  ++lab::costs().needed;
-  ++lab::costs().round_trips;
 }
 
 void client(const lab::Options& options) {
@@ -73,6 +72,7 @@ void client(const lab::Options& options) {
   rdma::Buffer out = connection.buffer(size + sizeof(Flag));
   rdma::Buffer in = connection.buffer(size + sizeof(Flag));
 
+  lab::Work work;
   // 2. One WRITE. Its completion means that the server's device has acknowledged it: the bytes are
   //    there, and this buffer is ours again. Before it, neither is true.
   lab::fill_pattern(out.bytes().first(size), 0);
@@ -93,10 +93,12 @@ void client(const lab::Options& options) {
     const Flag round = done + 1;
     lab::fill_pattern(out.bytes().first(size), round);
     std::memcpy(out.data() + size, &round, sizeof round);
+    rdma::Read read{in, remote};
+    read.id(2 + round);
+    if (signaled) read.signaled();
     connection.qp()
         .post(rdma::Write{out.slice(0, size), remote.slice(0, size)},
-              rdma::Write{out.slice(size, sizeof round), remote.slice(size, sizeof round)},
-              rdma::Read{in, remote}.id(2 + round).signaled())
+              rdma::Write{out.slice(size, sizeof round), remote.slice(size, sizeof round)}, read)
         .check();
     expect(connection, 2 + round, IBV_WC_RDMA_READ);
     Flag found = 0;
@@ -106,6 +108,8 @@ void client(const lab::Options& options) {
     lab::check(same == size, "round {}: byte {} is of another round", round, same);
   }
   const auto took = lab::spent_by_process() - start;
+  const std::uint64_t waits = 2 + options.iters;
+  work.done({.round_trips = waits, .needed = waits});
   lab::say(
       "{} times WRITE, WRITE, READ: {} completions, each READ found both WRITEs; {:.1f} µs each",
       options.iters, options.iters, took.wall.count() / static_cast<double>(options.iters));
@@ -120,6 +124,11 @@ int main(int argc, char** argv) {
       {.name = "write-read",
        .idea = "One-sided WRITE and READ: their order, their completions, an idle target",
        .most = kMost,
-       .iters = 1000},
+       .iters = 1000,
+       .more =
+           [](lab::OwnOptions& own) {
+             own.choice("--without", signaled, {{"signaled", false}},
+                        "Client: post the READ of step 4 so, and wait");
+           }},
       server, client);
 }
