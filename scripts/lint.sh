@@ -8,14 +8,14 @@ set -uo pipefail
 cd "$(dirname "$0")/.." || exit
 
 folders=()
-for folder in src include front tools bench labs tests; do
+for folder in src include front tools bench labs examples tests; do
   [[ -d $folder ]] && folders+=("$folder")
 done
 sources() { find "${folders[@]}" -type f \( "$@" \) | sort; }
 
 mapfile -t formatted < <(sources -name '*.h' -o -name '*.hpp' -o -name '*.cc' -o -name '*.c')
 mapfile -t scripts < <(grep -rIlE '^#!.*\b(ba)?sh\b' scripts .ci tests bench 2>/dev/null | sort)
-mapfile -t python < <(find scripts tests bench -name '*.py' | sort)
+mapfile -t python < <(find scripts tests bench examples -name '*.py' | sort)
 
 status=0
 stage() { # TITLE COMMAND…

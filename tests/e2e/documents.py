@@ -1,6 +1,7 @@
 """Every command in the documents works: blocks fenced as ```sh tested are run as they stand.
 
-In an empty folder, with `verbena` in PATH and as build/bin/verbena, on a private network.
+In a folder with nothing but the installed examples, with `verbena` in PATH and as build/bin/verbena and
+with the installed rdma++.pc, on a private network.
 """
 
 import dataclasses
@@ -8,8 +9,8 @@ import os
 import pathlib
 import re
 
+import examples
 from cases import LO, Case, check_output
-from programs import PATH
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"^```sh tested\n(.*?)^```$", re.M | re.S)
@@ -23,16 +24,17 @@ class Block(Case):
         with host.scratch() as folder:
             os.mkdir(f"{folder}/build")
             os.symlink(f"{host.prefix}/bin", f"{folder}/build/bin")
+            os.symlink(examples.installed(host), f"{folder}/examples")
             script = f"cd {folder}\n{self.commands}"
             status, output = host.run(
                 network.server.namespace, ["bash", "-euo", "pipefail", "-c", script],
                 preload=False, timeout=self.timeout,
-                env={"PATH": f"{host.prefix}/bin:{PATH}", "HOME": folder})
+                env={"HOME": folder, **examples.environment(host)})
         return check_output(status, output, 0, ())
 
 
 def documents():
-    return [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md")),
+    return [ROOT / "README.md", ROOT / "examples/README.md", *sorted(ROOT.glob("docs/**/*.md")),
             *sorted(ROOT.glob("labs/*/README.md"))]
 
 

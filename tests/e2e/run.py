@@ -43,6 +43,7 @@ import counters  # noqa: E402
 import devinfo  # noqa: E402
 import documents  # noqa: E402
 import environment  # noqa: E402
+import examples  # noqa: E402
 import flood  # noqa: E402
 import iser  # noqa: E402
 import labs  # noqa: E402
@@ -234,7 +235,7 @@ def main():
     flood.FRAMES = args.frames
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
                progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools, labs,
-               documents, environment, flood)
+               documents, environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]
