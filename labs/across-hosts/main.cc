@@ -8,104 +8,32 @@
 //          both       a SEND each way: two completions at either end
 // Run:   verbena lab across-hosts           both ends on this machine, all three modes
 //        verbena lab across-hosts server | verbena lab across-hosts client HOST --mode both
-// Try:   --mode send-only --size 1M --pcap across.pcapng
+// Try:   --mode send-only --size 1M --pcap across.pcapng; --mode both --without barrier
 
-#include <algorithm>
-#include <array>
-#include <map>
+#include <thread>
 
-#include "labs/common/bootstrap.h"
-#include "labs/common/pattern.h"
+#include "labs/across-hosts/end.h"
+#include "labs/common/cost.h"
 #include "labs/common/rounds.h"
+
+using namespace across_hosts;
 
 namespace {
 
-enum class Mode : std::uint32_t { send_only, recv_only, both, end };
-constexpr std::array kNames{"send-only", "recv-only", "both"};
 std::optional<Mode> only;  // else one after the other
+std::uint32_t barrier = 1;
 
-/// What the client wants, told over the socket before each mode.
-struct Plan {
-  Mode mode;
-  std::uint32_t reserved;
-  std::uint64_t size, iters;
-};
-constexpr std::uint64_t kClient = 1, kServer = 2;  // whose bytes
-
-/// One end of one mode.
-struct End {
-  // 1. Device, domain, queues, memory: `in` is what the peer may write to and read.
-  End(const lab::Options& options, rdma::TcpBootstrap& socket, std::size_t size)
-      : deadline{options.deadline},
-        tcp{socket},
-        from{lab::origin(options, tcp)},
-        pd{from.context},
-        cq{from.context, 8},
-        qp{rdma::QueuePair::rc(pd).cq(cq).depth(4, 4).sge(1, 1).create()},
-        out{pd, size},
-        in{pd, size, rdma::Access::remote_write | rdma::Access::remote_read} {
-    lab::check_message_size(from.context, size);
-    qp.to_init();
-  }
-
-  // 2. Receives can wait in INIT already, so that the first message finds one.
-  void post_receive() {
-    std::ranges::fill(in.bytes(), std::byte{0});
-    qp.post(rdma::Recv{in}).check();
-  }
-  // 3. Swap, then RTR with what the peer said and RTS with what we said. A message to a queue pair
-  //    that isn't in RTR yet is thrown away and costs a timeout: hence the barrier.
-  rdma::RemoteBuffer meet() {
-    rdma::ConnInfo local = qp.info(1, from.gid);
-    const rdma::ConnInfo peer = tcp.exchange(local.offer(in.remote()));
-    lab::say("told  {}", local.to_string());
-    lab::say("heard {}", peer.to_string());
-    qp.connect(peer);
-    tcp.barrier();
-    return peer.remote();
-  }
-  // 4. Post, then take the completions: that many of our own requests and that many receives. The
-  //    peer's next message can be here before the acknowledgement of our last: that one is kept.
-  template <class Request>
-  void post(Request request) {
-    qp.post(request.signaled()).check();
-  }
-  void complete(int requests, int receives) {
-    while (done_requests < requests || done_receives < receives) {
-      const auto done = cq.wait(deadline);
-      lab::in_time(done.has_value(), "a completion, with {} as the peer", tcp.peer());
-      ++(done->check().is_receive() ? done_receives : done_requests);
-      ++completions;
-    }
-    done_requests -= requests;
-    done_receives -= receives;
-  }
-  // 5. Nobody leaves before both have what they waited for.
-  void finish(Mode mode, std::uint64_t wanted) {
-    tcp.barrier();
-    while (cq.poll()) ++completions;
-    lab::check(completions == wanted, "{} completions instead of {}", completions, wanted);
-    lab::say("{}: {} completions here", kNames.at(static_cast<std::size_t>(mode)), completions);
-    lab::costs().completions += completions;
-    lab::costs().needed += completions;
-  }
-
-  rdma::Deadline deadline;
-  rdma::TcpBootstrap& tcp;
-  lab::Origin from;
-  rdma::ProtectionDomain pd;
-  rdma::CompletionQueue cq;
-  rdma::QueuePair qp;
-  rdma::Buffer out, in;
-  std::uint64_t completions = 0;
-  int done_requests = 0, done_receives = 0;
-};
+/// Without the barrier the server may be in RTR too late. Here it is.
+constexpr std::chrono::milliseconds kLate{20};
 
 void serve(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& plan) {
-  End end{options, tcp, plan.size};
+  End end{options, tcp, plan};
   lab::fill_pattern(end.out.bytes(), kServer);
   if (plan.mode == Mode::both) end.post_receive();
-  end.meet();
+  const rdma::ConnInfo peer = end.swap();
+  if (plan.barrier == 0) std::this_thread::sleep_for(kLate);
+  end.connect(peer);
+  lab::Work work;
   for (std::uint64_t i = 0; i < plan.iters; ++i) {
     if (plan.mode == Mode::both) {
       end.complete(0, 1);
@@ -116,17 +44,21 @@ void serve(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& pla
     end.post(rdma::Send{end.out});
     end.complete(1, 0);
   }
-  end.finish(plan.mode, plan.mode == Mode::both        ? 2 * plan.iters
-                        : plan.mode == Mode::recv_only ? plan.iters
-                                                       : 0);
+  work.done();
+  end.finish(plan.mode == Mode::both        ? 2 * plan.iters
+             : plan.mode == Mode::recv_only ? plan.iters
+                                            : 0);
   if (plan.mode == Mode::send_only) lab::check_pattern(end.in.bytes(), kClient, "written");
 }
 
 void play(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& plan) {
-  End end{options, tcp, plan.size};
+  End end{options, tcp, plan};
   lab::fill_pattern(end.out.bytes(), kClient);
   if (plan.mode != Mode::send_only) end.post_receive();
-  const rdma::RemoteBuffer there = end.meet();
+  const rdma::ConnInfo peer = end.swap();
+  end.connect(peer);
+  const rdma::RemoteBuffer there = peer.remote();
+  lab::Work work;
   for (const std::uint64_t i : lab::rounds(plan.iters)) {
     if (plan.mode == Mode::send_only) {
       end.post(rdma::Write{end.out, there});
@@ -140,7 +72,8 @@ void play(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& plan
     lab::check_pattern(end.in.bytes(), kServer, "received");
     if (i + 1 < plan.iters) end.post_receive();
   }
-  end.finish(plan.mode, plan.mode == Mode::recv_only ? plan.iters : 2 * plan.iters);
+  work.done();
+  end.finish(plan.mode == Mode::recv_only ? plan.iters : 2 * plan.iters);
 }
 
 void server(const lab::Options& options) {
@@ -159,7 +92,7 @@ void client(const lab::Options& options) {
   rdma::TcpBootstrap tcp = lab::connect_tcp(options);
   for (const Mode mode : {Mode::send_only, Mode::recv_only, Mode::both, Mode::end}) {
     if (only && mode != *only && mode != Mode::end) continue;
-    const Plan plan{mode, 0, options.size, options.iters};
+    const Plan plan{mode, barrier, options.size, options.iters};
     tcp.send_value(plan);
     if (mode != Mode::end) play(options, tcp, plan);
   }
@@ -178,6 +111,7 @@ int main(int argc, char** argv) {
                    .idea = "What two hosts must tell each other, and who gets a completion",
                    .size = 4096,
                    .iters = 10,
+                   .layout = 2,
                    .more =
                        [](lab::OwnOptions& own) {
                          own.choice("--mode", only,
@@ -185,6 +119,8 @@ int main(int argc, char** argv) {
                                      {"recv-only", Mode::recv_only},
                                      {"both", Mode::both}},
                                     "Client: what its queue pair is for [each, in turn]");
+                         own.choice("--without", barrier, {{"barrier", 0}},
+                                    "Client: send at once, to a server that is late, step 4");
                        }},
                   server, client);
 }

@@ -7,20 +7,14 @@
 //        verbena lab atomics server | verbena lab atomics client HOST --clients 8
 // Try:   --clients 16 --iters 20 --drop 1%
 
+#include "labs/atomics/client.h"
 #include "labs/common/clients.h"
-#include "labs/common/pattern.h"
+
+using namespace atomics;
 
 namespace {
 
 std::uint32_t clients = 4;
-
-/// Four words of the server's memory.
-struct Words {
-  std::uint64_t counter;    // everybody adds to it
-  std::uint64_t lock;       // 0: free; else the number of the client that has it, from 1
-  std::uint64_t guarded;    // changed by READ and WRITE, by the owner of the lock
-  std::uint64_t unguarded;  // the same without a lock
-};
 
 void skip_without_atomics(const rdma::Context& context) {
   if (context.limits().atomic_cap != IBV_ATOMIC_NONE) return;
@@ -50,7 +44,9 @@ void server(const lab::Options& options) {
   lab::say("{} clients may change {} bytes", connections.size(), memory->size());
 
   // 5. Nothing to do until the last one has left.
+  lab::Work work;
   lab::wait_for_goodbyes(options, connections);
+  work.done();
   const Words& words = memory->as<Words>()[0];
   lab::check(words.counter == total, "the counter is {} instead of {}", words.counter, total);
   lab::check(words.lock == 0, "client {} still has the lock", words.lock);
@@ -59,63 +55,6 @@ void server(const lab::Options& options) {
   lab::say("found counter {}, guarded {}, unguarded {}", words.counter, words.guarded,
            words.unguarded);
 }
-
-struct Work {
-  std::uint64_t tickets = 0;   // the sum of each one's mix(), which tells which were in it
-  std::uint64_t refusals = 0;  // the lock was somebody else's
-};
-
-class Client {
- public:
-  Client(const lab::Options& options, rdma::Connection& connection, std::uint64_t me)
-      : options_{options},
-        connection_{connection},
-        there_{lab::offered<rdma::RemoteBuffer>(connection)},
-        word_{connection.buffer(8)},
-        me_{me} {}
-
-  Work work() {
-    Work done;
-    for (std::uint64_t i = 0; i < options_.iters; ++i) {
-      // 2. Add, and learn what was there before: a ticket that nobody else has.
-      done.tickets += lab::mix(connection_.fetch_add(at(offsetof(Words, counter)), 1));
-      // 3. The lock. Who finds 0 has it; who finds another number tries again.
-      while (connection_.compare_swap(at(offsetof(Words, lock)), 0, me_) != 0) {
-        ++done.refusals;
-        lab::check(!rdma::Deadline{options_.deadline}.passed(), "client {} never got the lock",
-                   me_);
-      }
-      read_add_write(at(offsetof(Words, guarded)));
-      const std::uint64_t owner = connection_.compare_swap(at(offsetof(Words, lock)), me_, 0);
-      lab::check(owner == me_, "client {} gives back a lock that {} has", me_, owner);
-    }
-    // 4. The same without a lock: between READ and WRITE somebody else's WRITE may come.
-    for (std::uint64_t i = 0; i < options_.iters; ++i)
-      read_add_write(at(offsetof(Words, unguarded)));
-    return done;
-  }
-  Words look() {
-    rdma::Buffer words = connection_.buffer(sizeof(Words));
-    connection_.read(words, there_);
-    return words.as<Words>()[0];
-  }
-
- private:
-  [[nodiscard]] rdma::RemoteBuffer at(std::uint64_t offset) const {
-    return there_.slice(offset, 8);
-  }
-  void read_add_write(const rdma::RemoteBuffer& word) {
-    connection_.read(word_, word);
-    ++word_.as<std::uint64_t>()[0];
-    connection_.write(word_, word);
-  }
-
-  const lab::Options& options_;
-  rdma::Connection& connection_;
-  rdma::RemoteBuffer there_;
-  rdma::Buffer word_;
-  std::uint64_t me_;
-};
 
 void client(const lab::Options& options) {
   skip_without_atomics(rdma::Context{rdma::choose_device(options.device, options.host)});
@@ -126,13 +65,12 @@ void client(const lab::Options& options) {
 
   const std::uint64_t total = clients * options.iters;
   std::uint64_t tickets = 0, refusals = 0;
-  for (const Work& one : done) tickets += one.tickets, refusals += one.refusals;
+  for (const Deeds& one : done) tickets += one.tickets, refusals += one.refusals;
   for (std::uint64_t i = 0; i < total; ++i) tickets -= lab::mix(i);
   lab::check(tickets == 0, "the tickets aren't 0 to {}, each once", total - 1);
   const Words words = Client{options, connections.front(), 1}.look();
   lab::check(words.counter == total && words.guarded == total, "counted {} and {} instead of {}",
              words.counter, words.guarded, total);
-  lab::costs().round_trips = lab::costs().completions = lab::costs().needed = 7 * total + refusals;
   for (rdma::Connection& connection : connections) lab::say_goodbye(options, connection);
 
   const std::uint64_t lost = total - words.unguarded;

@@ -8,8 +8,7 @@
 // Try:   --iters 10; --pcap errors.pcapng, and look for the NAKs
 
 #include "labs/common/terms.h"
-#include "labs/errors/cases.h"
-#include "labs/errors/victim.h"
+#include "labs/errors/deeds.h"
 
 namespace {
 
@@ -20,37 +19,6 @@ constexpr int kTries = 5;
 
 /// A line for the first round only; the others are the same.
 using Tell = bool;
-
-/// 2. The server's part: what the client finds when it posts.
-void prepare(Victim& victim, Deed deed) {
-  if (deed == Deed::nobody) return victim.qp().to_reset();
-  if (deed != Deed::no_receive) victim.qp().post(rdma::Recv{victim.in()}.id(7)).check();
-}
-
-/// 3. The deed, and behind it an innocent request.
-void post(Victim& victim, Deed deed) {
-  const rdma::Slice fits = victim.out().slice(0, victim.in().size()), all = victim.out();
-  const rdma::Send innocent = rdma::Send{fits}.id(2);
-  switch (deed) {
-    case Deed::too_long:
-      return victim.qp().post(rdma::Send{all}.id(1), innocent).check();
-    case Deed::not_allowed:
-      return victim.qp().post(rdma::Write{fits, victim.remote()}.id(1), innocent).check();
-    case Deed::past_own: {
-      const rdma::Slice more{all.addr, all.length + 1, all.lkey};
-      return victim.qp().post(rdma::Send{more}.id(1), innocent).check();
-    }
-    case Deed::past_theirs:
-      return victim.qp().post(rdma::Write{all, victim.remote()}.id(1), innocent).check();
-    case Deed::no_receive:
-    case Deed::nobody:
-      return victim.qp().post(rdma::Send{fits}.id(1), innocent).check();
-    case Deed::gave_up:
-      victim.qp().post(rdma::Recv{victim.in()}.id(1)).check();
-      victim.qp().to_error();
-      return victim.qp().post(innocent).check();  // taken, and flushed at once
-  }
-}
 
 /// What comes of it at the client. False: it has to be done again.
 bool client_part(Victim& victim, const Case& c, Tell tell) {
@@ -107,6 +75,7 @@ bool attempt(Victim& victim, rdma::Connection& control, const Case& c, lab::Role
 /// 1. and 5. Bring it up, break it, bring it back, prove it: the same queue pair all the time.
 void run_cases(const lab::Options& options, rdma::Connection& control, lab::Role role) {
   Victim victim{options, control, role};
+  lab::Work work;
   std::uint64_t seed = 0;
   for (std::uint64_t round = 0; round < options.iters; ++round) {
     for (const Case& c : kCases) {
@@ -119,6 +88,7 @@ void run_cases(const lab::Options& options, rdma::Connection& control, lab::Role
       victim.prove(++seed);
     }
   }
+  work.done();
 }
 
 void server(const lab::Options& given) {

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/common/pattern.h"
 #include "labs/common/state.h"
 
@@ -54,8 +55,6 @@ class Victim {
   [[nodiscard]] rdma::Completion next() {
     const auto done = cq_.wait(options_.deadline);
     lab::in_time(done.has_value(), "a completion");
-    ++lab::costs().completions;
-    ++lab::costs().needed;
     return *done;
   }
   void expect(std::uint64_t id, ibv_wc_status status) {

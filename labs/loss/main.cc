@@ -8,100 +8,27 @@
 //        verbena lab loss server | verbena lab loss client HOST
 // Try:   --rates 0,2,10 --ack-timeout 11 --delay 2ms
 
-#include <algorithm>
 #include <array>
-#include <cstdlib>
 
-#include "labs/common/bootstrap.h"
 #include "labs/common/child.h"
+#include "labs/common/cost.h"
 #include "labs/common/pattern.h"
 #include "labs/common/rounds.h"
 #include "labs/loss/device_counters.h"
+#include "labs/loss/end.h"
+#include "labs/loss/rates.h"
+
+using namespace loss;
 
 namespace {
 
-constexpr std::size_t kWindow = 16;       // messages in flight
 std::vector<double> rates{0, 0.1, 1, 5};  // percent
 unsigned ack_timeout = 14;                // 4.096 us * 2^14 = 67 ms
-
-/// What the client tells the server before each transfer.
-struct Plan {
-  double percent;  // below 0: that was the last
-  std::uint64_t size, iters;
-};
 
 struct Result {
   double seconds;
   double silence_ms;  // the longest without a completion
-};
-
-/// A part that FaultSpec can write down and that some packet may meet.
-std::string rate_problem(double percent) {
-  if (percent == 0 || (percent >= 0.001 && percent <= 50)) return "";
-  return "wanted are percents, 0 or 0.001 to 50";
-}
-
-/// For the device of this process, which reads it when it is opened. The other faults stay.
-void lose(double percent) {
-  if (percent == 0) return;
-  const char* const others = std::getenv("VERBENA_FAULTS");
-  setenv("VERBENA_FAULTS",
-         fmt::format("{}{}drop={}%", others == nullptr ? "" : others, others == nullptr ? "" : ",",
-                     percent)
-             .c_str(),
-         1);
-}
-
-/// One end of one transfer, in a process of its own.
-struct End {
-  // 1. Open the device, with the loss of this transfer; swap over the parents' socket.
-  End(const lab::Options& options, rdma::TcpBootstrap& socket, const Plan& wanted)
-      : plan{wanted},
-        tcp{socket},
-        from{open(options, socket, wanted)},
-        pd{from.context},
-        cq{from.context, 2 * kWindow},
-        qp{rdma::QueuePair::rc(pd).cq(cq).depth(kWindow, 1).sge(1, 1).create()},
-        memory{pd, kWindow * plan.size, rdma::Access::remote_write} {
-    qp.to_init();
-    const rdma::ConnInfo local = rdma::ConnInfo{qp.info(1, from.gid)}.offer(memory.remote());
-    const rdma::ConnInfo peer = tcp.exchange(local);
-    qp.to_rtr({.path = qp.path_to(peer),
-               .qpn = peer.qpn,
-               .psn = peer.psn,
-               .mtu = std::min(local.mtu, peer.mtu),
-               .max_dest_rd_atomic = 1});
-    qp.to_rts(
-        {.psn = local.psn, .timeout = static_cast<std::uint8_t>(ack_timeout), .max_rd_atomic = 1});
-    there = peer.remote();
-    tcp.barrier();
-  }
-  static lab::Origin open(const lab::Options& options, const rdma::TcpBootstrap& tcp,
-                          const Plan& plan) {
-    lose(plan.percent);
-    lab::Origin origin = lab::origin(options, tcp);
-    lab::check_message_size(origin.context, plan.size);
-    if (rdma::is_verbena(origin.context.name())) return origin;
-    throw lab::Skipped{
-        fmt::format("{} is hardware or the kernel's: it loses nothing on request; Verbena's "
-                    "devices (vb_...) do",
-                    origin.context.name())};
-  }
-  [[nodiscard]] rdma::Slice slot(std::uint64_t i) const {
-    return memory.slice(i % kWindow * plan.size, plan.size);
-  }
-  [[nodiscard]] rdma::RemoteBuffer slot_there(std::uint64_t i) const {
-    return there.slice(i % kWindow * plan.size, plan.size);
-  }
-
-  Plan plan;
-  rdma::TcpBootstrap& tcp;
-  lab::Origin from;
-  rdma::ProtectionDomain pd;
-  rdma::CompletionQueue cq;
-  rdma::QueuePair qp;
-  rdma::Buffer memory;
-  rdma::RemoteBuffer there;
+  lab::Cost cost;
 };
 
 // 2. A window of WRITEs. Each completes when the receiver has acknowledged it, in order.
@@ -129,18 +56,21 @@ Result write_all(const lab::Options& options, End& end) {
 
 /// Three times; the one in the middle, by time.
 Result transfer(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& plan) {
-  End end{options, tcp, plan};
+  End end{options, tcp, plan, ack_timeout};
   lab::fill_pattern(end.memory.bytes(), 1);
   std::array<Result, 3> tries{};
+  lab::Work work;
   for (Result& one : tries) one = write_all(options, end);
   std::ranges::sort(tries, {}, &Result::seconds);
+  tries[1].cost = work.done({.needed = tries.size() * plan.iters});
   tcp.barrier();
   return tries[1];
 }
 
 // 4. The receiver's program sleeps meanwhile. At the end all bytes are there.
 Result receive(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan& plan) {
-  End end{options, tcp, plan};
+  End end{options, tcp, plan, ack_timeout};
+  lab::Work work;
   tcp.barrier();
   lab::check_pattern(
       end.memory.bytes().first(std::min<std::uint64_t>(kWindow, plan.iters) * plan.size), 1,
@@ -156,13 +86,13 @@ void server(const lab::Options& options) {
     lab::check(plan.percent <= 100 && plan.size > 0 && plan.iters > 0, "{} speaks another language",
                tcp.peer());
     lab::check_memory(2 * kWindow * plan.size);
-    std::ignore = lab::in_child(options, [&] { return receive(options, tcp, plan); });
+    lab::add_cost(lab::in_child(options, [&] { return receive(options, tcp, plan); }).cost);
   }
 }
 
 /// What the client's device did about the losses: packets sent again, requests of the receiver for
 /// that, and times that nobody asked.
-std::string repairs(const loss::DeviceCounters& counters) {
+std::string repairs(const DeviceCounters& counters) {
   const auto sent = counters.value("sent_pkts");
   const auto again = counters.value("retransmitted_pkts");
   const auto timeouts = counters.value("timeouts"), early = counters.value("early_retransmits");
@@ -182,12 +112,13 @@ void client(const lab::Options& options) {
            "sent again", "NAKs", "timers", "longest silence");
   for (const double percent : rates) {
     const Plan plan{percent, options.size, options.iters};
-    const loss::DeviceCounters counters;
+    const DeviceCounters counters;
     tcp.send_value(plan);
     const Result result = lab::in_child(options, [&] {
       counters.record();
       return transfer(options, tcp, plan);
     });
+    lab::add_cost(result.cost);
     lab::say("{:>5} %  {:>8.3f}  {:>8.1f}  {}  {:>12.1f} ms", percent, result.seconds,
              mib / result.seconds, repairs(counters), result.silence_ms);
     losses += fmt::format("{}{}", losses.empty() ? "" : ", ", percent);

@@ -88,20 +88,26 @@ struct Cost {
 }
 
 /// 64 buffers, of which few are used often: the way of programs.
+struct CacheSettings {
+  std::size_t room = 16;  // registrations that are kept
+  bool even = false;      // each buffer is used as often as any other
+};
 struct CacheResult {
   double hit_percent;
   Microseconds with, without;  // a use
 };
-[[nodiscard]] inline CacheResult try_cache(const rdma::ProtectionDomain& pd, std::uint64_t uses) {
-  constexpr std::size_t kBuffers = 64, kRoom = 16, kSize = 64 * 1024;
+[[nodiscard]] inline CacheResult try_cache(const rdma::ProtectionDomain& pd, std::uint64_t uses,
+                                           const CacheSettings& settings) {
+  constexpr std::size_t kBuffers = 64, kSize = 64 * 1024;
   const Pages memory{kBuffers * kSize};
   std::mt19937_64 dice{7};
   std::geometric_distribution<std::size_t> popularity{0.12};
   const auto next = [&] {
-    return memory.bytes().subspan(popularity(dice) % kBuffers * kSize, kSize);
+    const std::size_t which = settings.even ? dice() : popularity(dice);
+    return memory.bytes().subspan(which % kBuffers * kSize, kSize);
   };
 
-  RegionCache cache{pd, kRoom};
+  RegionCache cache{pd, settings.room};
   const auto with = fastest(1, [&] {
     for (std::uint64_t i = 0; i < uses; ++i) {
       const auto buffer = next();
