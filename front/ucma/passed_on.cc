@@ -101,7 +101,7 @@ Status hand_over(Ucma& ucma, std::uint32_t number, const Command& command) {
   const auto handle = create_in_kernel(ucma, *id);
   if (!handle) return handle.error();
   ucma.attach(*id, *handle);
-  const auto done = write_to_kernel(*id, number, command);
+  auto done = write_to_kernel(*id, number, command);
   if (!done) ucma.detach_from_kernel(*id);  // the program may try another address
   return done;
 }
