@@ -3,6 +3,7 @@
 #include "labs/bulk/messages.h"
 #include "labs/common/bootstrap.h"
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/common/cpu_time.h"
 #include "labs/common/pattern.h"
 
@@ -28,8 +29,6 @@ std::uint64_t write_all(rdma::Connection& connection, const rdma::Buffer& data,
     done = connection.wait().check().id();
     ++completions;
   }
-  lab::costs().completions += completions;
-  lab::costs().needed += 1;
   return completions;
 }
 
@@ -37,7 +36,6 @@ void send_all(rdma::TcpBootstrap& tcp, std::span<const std::byte> data, std::uin
   for (std::uint64_t at = 0; at < data.size(); at += chunk) {
     tcp.send_bytes(data.subspan(at, std::min(chunk, data.size() - at)));
   }
-  lab::costs().copied += data.size();  // to the socket; the server's end copies them once more
 }
 
 /// One transfer. Both ways end when the server has said that it has everything.
@@ -59,7 +57,6 @@ bulk::Figures transfer(rdma::Connection& connection, rdma::TcpBootstrap& tcp,
   figures.server_cpu = connection.recv_value<Cost>().cpu_seconds;
   figures.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   figures.client_cpu = lab::cpu_seconds() - before;
-  lab::costs().round_trips += 2;
   const auto broken = connection.recv_value<std::uint64_t>();
   lab::check(broken == kIntact, "the server found the byte at {} wrong", broken);
   return figures;
@@ -80,7 +77,8 @@ void client(const lab::Options& options) {
            connection.peer().to_string(), options.iters);
 
   lab::say(bulk::heading());
-  std::uint64_t seed = 0;
+  lab::Work work;
+  std::uint64_t seed = 0, copied = 0;
   double best_rdma = 0, best_tcp = 0;  // bytes per second
   for (const bulk::Shape& shape : bulk::shapes_of(sweep, options.size)) {
     bulk::Figures best = transfer(connection, tcp, data, shape, ++seed);
@@ -89,9 +87,11 @@ void client(const lab::Options& options) {
       if (again.seconds < best.seconds) best = again;
     }
     lab::say(bulk::row(shape, best, options.size));
+    if (shape.is_tcp()) copied += options.iters * options.size;  // to the socket
     double& record = shape.is_tcp() ? best_tcp : best_rdma;
     record = std::max(record, static_cast<double>(options.size) / best.seconds);
   }
+  work.done({.copied = copied});
   connection.send_value(Order{});
   lab::say_goodbye(options, connection);
   lab::shown("{} transfers, all intact; at best {:.2f} GB/s by RDMA, {:.2f} GB/s by TCP", seed,

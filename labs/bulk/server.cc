@@ -3,6 +3,7 @@
 #include "labs/bulk/messages.h"
 #include "labs/common/bootstrap.h"
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/common/cpu_time.h"
 #include "labs/common/pattern.h"
 
@@ -26,6 +27,8 @@ void server(const lab::Options& options) {
 
   // 3. For TCP the server's program fetches every chunk. For RDMA it only sleeps until the client
   //    says that all is there.
+  lab::Work work;
+  std::uint64_t copied = 0;
   for (Order order{}; (order = connection.recv_value<Order>(options.deadline)).chunk != 0;) {
     const double before = lab::cpu_seconds();
     connection.barrier();
@@ -33,6 +36,7 @@ void server(const lab::Options& options) {
       for (std::uint64_t at = 0; at < order.size; at += order.chunk) {
         tcp.recv_bytes(memory.bytes().subspan(at, std::min(order.chunk, order.size - at)));
       }
+      copied += order.size;  // out of the socket
     } else {
       const auto done = connection.recv_value<Done>(options.deadline);
       lab::check(done.seed == order.seed, "transfer {} ended where {} was due", done.seed,
@@ -47,5 +51,6 @@ void server(const lab::Options& options) {
     connection.send_value(intact ? kIntact : std::uint64_t{same});
     lab::check(intact, "the byte at {} of a transfer in chunks of {} is wrong", same, order.chunk);
   }
+  work.done({.copied = copied});
   lab::wait_for_goodbye(options, connection);
 }

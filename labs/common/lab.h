@@ -87,12 +87,4 @@ void in_time(bool came, fmt::format_string<T...> what, T&&... values) {
 /// That, and what to look at when the other end can't be reached.
 [[nodiscard]] std::string not_there(const Options& options, const rdma::Error& why);
 
-struct Costs {
-  std::uint64_t copied = 0, round_trips = 0, completions = 0, needed = 0;
-};
-[[nodiscard]] inline Costs& costs() {
-  static Costs here;
-  return here;
-}
-
 }  // namespace lab

@@ -91,12 +91,10 @@ void Links::take_completions() {
     const auto rank = static_cast<unsigned>(completion.id() & ~kReceive);
     check(completion.ok(), "to rank {}: {}", rank, completion.message());
     Link& link = at(rank);
-    ++costs().completions;
     if ((completion.id() & kReceive) == 0) {
       --link.in_flight;
       continue;
     }
-    ++costs().needed;
     check(completion.has_imm(), "rank {} sent a message without immediate data", rank);
     link.words.push_back(completion.imm());
     listen_to(link, rank);

@@ -5,11 +5,12 @@
 //        hit on purpose. Then latency and CPU of both.
 // Run:   verbena lab events                 both ends on this machine
 //        verbena lab events server | verbena lab events client HOST
-// Try:   --iters 10000 --size 8 --stats
+// Try:   --iters 10000 --size 8 --stats; --without second-poll --iters 100000 --timeout 20
 
 #include <atomic>
 #include <thread>
 
+#include "labs/common/cost.h"
 #include "labs/common/rounds.h"
 #include "labs/common/spent.h"
 #include "labs/common/terms.h"
@@ -32,6 +33,7 @@ void server(const lab::Options& given) {
   End end{.options = options, .pd = rdma::ProtectionDomain{request.context()}};
   end.connection = lab::accept(options, request, end.wishes());
 
+  lab::Work work;
   // 2. A message, and behind it a WRITE to the client's flag: who sees the flag has the message.
   end.wait_polling();
   rdma::Buffer flag{end.pd, sizeof(std::uint64_t)};
@@ -55,6 +57,7 @@ void server(const lab::Options& given) {
     std::this_thread::sleep_for(kLate);
     end.send();
   }
+  work.done({.round_trips = end.taken, .needed = end.taken});
   lab::wait_for_goodbye(options, *end.connection);
 }
 
@@ -97,6 +100,7 @@ void client(const lab::Options& options) {
   end.connection = lab::connect(
       options, end.wishes().offer(Request{lab::terms(options), flag.remote().addr, flag.rkey()}));
 
+  lab::Work work;
   const bool woken = hit_the_race(end, flag);
   lab::say("poll: empty; a message comes; arm; sleep: {} within {} ms; poll again: there it is",
            woken ? "an event came (this device is kind)" : "no event", kLate.count());
@@ -117,8 +121,7 @@ void client(const lab::Options& options) {
   lab::say("an answer {} ms late costs {:.2f} ms CPU polling, {:.2f} ms sleeping", kLate.count(),
            late_polling.cpu.count() / 1e3, late_sleeping.cpu.count() / 1e3);
   lab::check(late_sleeping.cpu < late_polling.cpu, "sleeping cost more CPU than polling");
-  lab::costs().round_trips = end.taken;
-  lab::costs().completions = lab::costs().needed = end.taken;
+  work.done({.round_trips = end.taken, .needed = end.taken});
   lab::say_goodbye(options, *end.connection);
   lab::shown(
       "race caught; round trip {:.0f} µs polling, {:.0f} µs sleeping; {} ms of waiting: "
@@ -135,6 +138,11 @@ int main(int argc, char** argv) {
                    .idea = "Completion channel against polling: notify, get, ack, and the race",
                    .size = 64,
                    .most = kMost,
-                   .iters = 1000},
+                   .iters = 1000,
+                   .more =
+                       [](lab::OwnOptions& own) {
+                         own.choice("--without", events::poll_again, {{"second-poll", false}},
+                                    "Arm, and sleep without looking once more");
+                       }},
                   server, client);
 }

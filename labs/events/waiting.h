@@ -11,6 +11,8 @@ struct Counts {
   std::uint64_t wake_ups = 0;  // sleeps that an event ended
 };
 
+inline bool poll_again = true;  // false: the mistake of --without second-poll
+
 /// Looks again and again: nothing is quicker, and it takes a whole core.
 [[nodiscard]] inline rdma::Completion by_polling(const lab::Options& options,
                                                  const rdma::CompletionQueue& cq) {
@@ -27,7 +29,7 @@ struct Counts {
   while (true) {
     if (const auto done = cq.poll()) return done->check();
     cq.arm();  // ibv_req_notify_cq
-    if (const auto done = cq.poll()) {
+    if (const auto done = poll_again ? cq.poll() : std::nullopt) {
       ++counts.caught;  // an event may still come for it: then a wake-up finds nothing
       return done->check();
     }

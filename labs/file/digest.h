@@ -41,11 +41,11 @@ class Digest {
   return text;
 }
 
-/// What the receiver knows and gives away for a good file: it depends on who asks and on the file.
-[[nodiscard]] inline wire::Hash secret_for(std::uint64_t id, const wire::Hash& file) {
+/// Only who has the secret can say this. It tells nobody else what the secret is.
+[[nodiscard]] inline wire::Hash proof_of(const wire::Hash& secret, std::uint64_t id) {
   wire::Writer writer;
   writer(std::string{"verbena lab file"});
+  writer(secret);
   writer(id);
-  writer(file);
   return Digest{}.add(writer.bytes).result();
 }

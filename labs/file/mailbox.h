@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/file/wire.h"
 
 class Mailbox {
@@ -32,7 +33,6 @@ class Mailbox {
     const auto bytes = wire::encode(message);
     std::ranges::copy(bytes, out_.data());
     connection_.send(out_.slice(0, bytes.size()));
-    ++lab::costs().completions;
   }
 
   /// Throws wire::Malformed when something else came, lab::Failed when the peer is gone.
@@ -48,7 +48,7 @@ class Mailbox {
       if (const auto done = connection_.wait(std::min(soon, deadline_))) {
         lab::check(done->ok(), "the peer is gone: {}",
                    connection_.connected() ? done->message() : "it hung up");
-        ++lab::costs().round_trips;
+        ++received_;
         return in_.bytes().first(done->length());
       }
       if (rdma::Deadline{deadline_}.passed()) give_up<lab::Late>("a message from the peer");
@@ -58,6 +58,9 @@ class Mailbox {
           fmt::format("the peer is dead or out of reach: {}", rdma::explain(asked.status).name));
     }
   }
+
+  /// Messages so far: each was waited for.
+  [[nodiscard]] std::uint64_t received() const { return received_; }
 
  private:
   /// The receive is still posted: it has to end before its memory goes.
@@ -71,4 +74,5 @@ class Mailbox {
   rdma::Connection& connection_;
   std::chrono::steady_clock::time_point deadline_;
   rdma::Buffer out_, in_;
+  std::uint64_t received_ = 0;
 };

@@ -14,7 +14,8 @@
 //   3 WRITE, WRITE, WRITE   -- done --->
 //                           <- verdict -        4 hash compared: kept, or thrown away
 //   5 who asks              -- id ----->
-//                           <- secret --        6
+//                           <- secret --        6 made here, for who sent a good file
+//   7 it has arrived        -- proof -->
 
 #include "labs/file/settings.h"
 
@@ -40,6 +41,7 @@ int main(int argc, char** argv) {
                   {.name = "file",
                    .idea = "A file by WRITEs in pieces, kept only when its hash is right",
                    .size = 4 << 20,
+                   .layout = 2,
                    .more = add_options},
                   receiver, sender);
 }

@@ -6,6 +6,7 @@
 #include "labs/file/digest.h"
 #include "labs/file/landing.h"
 #include "labs/file/mailbox.h"
+#include "labs/file/secret.h"
 #include "labs/file/settings.h"
 
 namespace {
@@ -43,6 +44,16 @@ std::vector<std::byte> take_file(rdma::Connection& connection, Mailbox& mail,
   return bytes;
 }
 
+/// 6. Who has sent a good file is told a secret that was made here, and proves to have it.
+void tell_secret(Mailbox& mail) {
+  const auto id = mail.receive<wire::Id>();
+  const wire::Hash secret = make_secret();
+  mail.send(wire::Secret{secret});
+  lab::check(mail.receive<wire::Proof>().value == proof_of(secret, id.number),
+             "{} doesn't have the secret that it was told", id.number);
+  lab::say("the secret for {} is {}…, and it has it", id.number, brief(secret));
+}
+
 void receive_file(rdma::Connection& connection, Mailbox& mail, const fs::path& folder) {
   const auto offer = mail.receive<wire::Offer>();
   lab::say("offered: \"{}\", {} bytes, SHA-256 {}…", offer.name, offer.length, brief(offer.hash));
@@ -53,10 +64,8 @@ void receive_file(rdma::Connection& connection, Mailbox& mail, const fs::path& f
     throw;
   }
   mail.send(wire::Verdict{1, "kept"});
-  // 6. Who sent a good file may know the secret.
-  const auto id = mail.receive<wire::Id>();
-  mail.send(wire::Secret{secret_for(id.number, offer.hash)});
-  lab::say("kept as {}; told {} the secret", (folder / offer.name).string(), id.number);
+  lab::say("kept as {}", (folder / offer.name).string());
+  tell_secret(mail);
 }
 
 }  // namespace
@@ -71,7 +80,9 @@ void receiver(const lab::Options& options) {
   Mailbox mail{connection, options};
   std::string why;
   try {
+    lab::Work work;
     for (std::uint64_t i = 0; i < options.iters; ++i) receive_file(connection, mail, folder);
+    work.done({.round_trips = mail.received()});
     lab::wait_for_goodbye(options, connection);
   } catch (const std::exception& failure) {
     why = failure.what();

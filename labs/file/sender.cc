@@ -1,4 +1,4 @@
-// The sender: steps 1, 3 and 5.
+// The sender: steps 1, 3, 5 and 7.
 
 #include <signal.h>
 
@@ -65,9 +65,6 @@ std::uint64_t write_pieces(rdma::Connection& connection, const fs::path& path,
   }
   if (settings.broken == Break::die) raise(SIGKILL);
   for (; done < posted; ++done) connection.wait().check();
-  lab::costs().completions += posted;
-  lab::costs().needed += posted;
-  lab::costs().copied += at;  // from the page cache to the ring
   return at;
 }
 
@@ -77,7 +74,8 @@ wire::Grant granted(std::span<const std::byte> answer) {
   throw Refused{wire::decode<wire::Verdict>(answer).reason};
 }
 
-void send_file(rdma::Connection& connection, Mailbox& mail, const fs::path& path) {
+/// Bytes that were copied from the page cache to registered memory.
+std::uint64_t send_file(rdma::Connection& connection, Mailbox& mail, const fs::path& path) {
   const wire::Offer offer = describe(path);
   mail.send(offer);
   const wire::Grant grant = granted(mail.next());
@@ -87,14 +85,16 @@ void send_file(rdma::Connection& connection, Mailbox& mail, const fs::path& path
   const rdma::RemoteBuffer to{grant.addr, grant.length, grant.rkey};
   mail.send(wire::Done{write_pieces(connection, path, offer, to)});
 
-  // 5. Only the receiver can say that it is good.
+  // 5. Only the receiver can say that it is good. Then it tells a secret, which it has made.
   const auto verdict = mail.receive<wire::Verdict>();
   if (verdict.good == 0) throw Refused{verdict.reason};
   mail.send(wire::Id{settings.id});
   const auto secret = mail.receive<wire::Secret>();
-  lab::check(secret.value == secret_for(settings.id, offer.hash), "that isn't the secret");
+  // 7. Prove that it has arrived.
+  mail.send(wire::Proof{proof_of(secret.value, settings.id)});
   lab::say("sent {} bytes, kept there; the secret for {} is {}…", offer.length, settings.id,
            brief(secret.value));
+  return offer.length;
 }
 
 void send_files(const lab::Options& options) {
@@ -109,7 +109,10 @@ void send_files(const lab::Options& options) {
   rdma::Connection connection = lab::connect(options, Mailbox::connection_options());
   Mailbox mail{connection, options};
   try {
-    for (std::uint64_t i = 0; i < options.iters; ++i) send_file(connection, mail, path);
+    lab::Work work;
+    std::uint64_t copied = 0;
+    for (std::uint64_t i = 0; i < options.iters; ++i) copied += send_file(connection, mail, path);
+    work.done({.round_trips = mail.received(), .copied = copied});
   } catch (const Refused& refused) {
     if (settings.broken == Break::nothing) {
       throw lab::Failed{fmt::format("the receiver refused: {}", refused.what())};

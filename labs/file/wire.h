@@ -10,6 +10,7 @@
 //   verdict  good 1 | reason (2 + bytes)                   receiver  kept, or why not
 //   id       number 8                                      sender    who asks
 //   secret   32                                            receiver  for who sent a good file
+//   proof    SHA-256 32                                    sender    the secret has arrived
 
 #include <fmt/format.h>
 
@@ -26,11 +27,11 @@ namespace wire {
 using Hash = std::array<std::uint8_t, 32>;
 
 inline constexpr std::uint32_t kMagic = 0x5642'464c;  // "VBFL"
-inline constexpr std::uint16_t kVersion = 1;
+inline constexpr std::uint16_t kVersion = 2;
 inline constexpr std::size_t kHeaderSize = 12;
 inline constexpr std::size_t kMessageSize = 1024;  // no message is longer
 
-enum class Type : std::uint16_t { offer = 1, grant, done, verdict, id, secret };
+enum class Type : std::uint16_t { offer = 1, grant, done, verdict, id, secret, proof };
 
 /// What came isn't what the conversation expects; what() says both.
 struct Malformed : std::runtime_error {
@@ -125,6 +126,11 @@ struct Id {
 };
 struct Secret {
   static constexpr Type kType = Type::secret;
+  Hash value{};
+  void fields(auto& field) { field(value); }
+};
+struct Proof {
+  static constexpr Type kType = Type::proof;
   Hash value{};
   void fields(auto& field) { field(value); }
 };

@@ -6,6 +6,7 @@
 #include <deque>
 
 #include "labs/common/connect.h"
+#include "labs/common/cost.h"
 #include "labs/common/pattern.h"
 #include "labs/inference-ring/settings.h"
 
@@ -31,6 +32,7 @@ class Consumer {
   /// 4. Batches come in their order. What is in a slot must be its batch, before the model has
   ///    looked at it and still afterwards.
   void run() {
+    lab::Work work;
     for (std::uint64_t next = 0; next < 2 * batches_; ++next) {
       const std::uint32_t id = wait_for_batch();
       lab::check(id == next, "batch {} came where {} was due", id, next);
@@ -45,6 +47,7 @@ class Consumer {
       connection_.post(rdma::Recv{}).check();
       tell(static_cast<std::uint32_t>(next + 1));
     }
+    work.done({.needed = 2 * batches_});
     tell(kReport | static_cast<std::uint32_t>(overwritten_));
     lab::wait_for_goodbye(options_, connection_);
     lab::say("consumed {} batches in {} slots, {} of them overwritten", 2 * batches_,
@@ -83,12 +86,10 @@ class Consumer {
     lab::in_time(done.has_value(), "a batch from the producer");
     lab::check(done->ok() || connection_.connected(), "the producer hung up");
     done->check();
-    ++lab::costs().completions;
     if (!done->is_receive()) {
       sent_ = done->id();  // and all before it
       return;
     }
-    ++lab::costs().needed;
     arrived_.push_back(done->imm());
   }
   /// A WRITE of no bytes. Its room in the queue comes back with the next signalled one.

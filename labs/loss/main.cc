@@ -75,7 +75,7 @@ Result receive(const lab::Options& options, rdma::TcpBootstrap& tcp, const Plan&
   lab::check_pattern(
       end.memory.bytes().first(std::min<std::uint64_t>(kWindow, plan.iters) * plan.size), 1,
       "what was written");
-  return {};
+  return {.seconds = 0, .silence_ms = 0, .cost = work.done()};
 }
 
 void server(const lab::Options& options) {

@@ -46,6 +46,7 @@ void body(const lab::Options& options, const lab::Rank& me) {
              Model::kShards, workers);
     serve({options, links, model, memory}, workers);
   } else {
+    lab::Work cost;
     for (const unsigned team : team_sizes(workers)) {
       if (me.number > team) continue;
       for (std::uint64_t step = 0; step < options.iters; ++step) {
@@ -53,6 +54,7 @@ void body(const lab::Options& options, const lab::Rank& me) {
              word_for(team, step));
       }
     }
+    cost.done();
   }
   meeting.barrier();
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <span>
 
+#include "labs/common/cost.h"
 #include "labs/common/rounds.h"
 #include "labs/parameter-server/layout.h"
 #include "labs/parameter-server/training.h"
@@ -52,7 +53,6 @@ struct Server {
       // 5. Nobody reads the weights any more once all have pushed: they have read before.
       for (unsigned rank = 1; rank <= workers; ++rank) links.expect(rank, word);
       result.losses.push_back(model.step(weights(), sums()));
-      ++lab::costs().round_trips;
     }
     return finished(std::move(result));
   }
@@ -67,6 +67,8 @@ inline void serve(Server server, unsigned workers) {
     return result;
   };
   lab::say(heading(server.options.iters));
+  std::uint64_t steps = 0;
+  lab::Work work;
   const Training alone = timed([&] { return server.train_alone(); });
   lab::say(row("one process", alone));
   double furthest = 0;
@@ -74,9 +76,11 @@ inline void serve(Server server, unsigned workers) {
   for (const unsigned size : team_sizes(workers)) {
     const Training together = timed([&] { return server.train_with(size); });
     lab::say(row(fmt::format("{} worker{}", size, size == 1 ? "" : "s"), together));
+    steps += server.options.iters;
     furthest = std::max(furthest, distance(together, alone));
     teams += fmt::format("{}{}", teams.empty() ? "" : ", ", size);
   }
+  work.done({.round_trips = steps});
   // Between machines of different kinds exp() may differ in its last bit; elsewhere it is 0.
   lab::check(furthest < 1e-9, "loss or weights differ from one process's by {:.3g} of their value",
              furthest);

@@ -38,7 +38,6 @@ inline void barrier(lab::Links& links, const lab::Rank& me, std::uint32_t genera
     const std::uint32_t word = kBarrier | (generation & 0xffff) << 8 | round;
     links.tell((me.number + distance) % me.count, word);
     links.expect((me.number + me.count - distance) % me.count, word);
-    ++lab::costs().round_trips;
   }
 }
 

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 
+#include "labs/common/cost.h"
 #include "labs/common/rounds.h"
 #include "labs/rendezvous/collectives.h"
 
@@ -77,6 +78,7 @@ void body(const lab::Options& options, const lab::Rank& me) {
   links.connect(meeting, memory.remote());
   lab::say("of {}, as {} says; reached at {}", me.count, me.from, meeting.address().to_string());
 
+  lab::Work work;
   std::uint32_t generation = 0;
   double best = 0;
   for (const std::uint64_t i : lab::Rounds{options.iters, me.number == 0}) {
@@ -85,6 +87,7 @@ void body(const lab::Options& options, const lab::Rank& me) {
     best = i == 0 ? seconds : std::min(best, seconds);
   }
 
+  work.done();
   // 5. Nobody leaves before all are through: a queue pair that is gone acknowledges nothing.
   meeting.barrier();
   if (me.number != 0) return;

@@ -23,7 +23,7 @@ std::string refusal(std::vector<std::byte> message) {
 
 TEST(FileWire, NumbersAreBigEndian) {
   EXPECT_EQ(wire::encode(wire::Grant{0x0102'0304'0506'0708, 0x10, 0xa1b2'c3d4}),
-            bytes_of({'V',  'B',  'F',  'L', 0, 1, 0, 2,  0, 0, 0, 20,  // header
+            bytes_of({'V',  'B',  'F',  'L', 0, 2, 0, 2,  0, 0, 0, 20,  // header
                       1,    2,    3,    4,   5, 6, 7, 8,                // addr
                       0,    0,    0,    0,   0, 0, 0, 16,               // length
                       0xa1, 0xb2, 0xc3, 0xd4}));                        // rkey
@@ -31,7 +31,7 @@ TEST(FileWire, NumbersAreBigEndian) {
 
 TEST(FileWire, TextHasItsLengthInFront) {
   EXPECT_EQ(wire::encode(wire::Verdict{1, "ok"}),
-            bytes_of({'V', 'B', 'F', 'L', 0, 1, 0, 4, 0, 0, 0, 5, 1, 0, 2, 'o', 'k'}));
+            bytes_of({'V', 'B', 'F', 'L', 0, 2, 0, 4, 0, 0, 0, 5, 1, 0, 2, 'o', 'k'}));
 }
 
 TEST(FileWire, AnOfferComesBackAsItWas) {
@@ -50,8 +50,8 @@ TEST(FileWire, RefusesWhatIsNoMessageOfThisVersion) {
   other[0] = std::byte{'X'};
   EXPECT_NE(refusal(other).find("no file transfer"), std::string::npos);
   other = good;
-  other[5] = std::byte{2};
-  EXPECT_NE(refusal(other).find("version 2, this end speaks 1"), std::string::npos);
+  other[5] = std::byte{3};
+  EXPECT_NE(refusal(other).find("version 3, this end speaks 2"), std::string::npos);
   EXPECT_NE(refusal(wire::encode(wire::Id{7})).find("type 5 where 3"), std::string::npos);
 }
 
