@@ -29,6 +29,7 @@ void Core::resend(const OutgoingMad& mad) {
   ++counters.tx_msgs[attribute_of(mad.bytes)];
   ++counters.tx_retries[attribute_of(mad.bytes)];
   outbox.push_back(mad);
+  outbox.back().again = true;
 }
 
 void Core::tell(const Connection& c, Event event) {

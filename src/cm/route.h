@@ -32,6 +32,7 @@ struct IncomingMad {
 struct OutgoingMad {
   Route route{};
   packet::MadBytes bytes{};
+  bool again = false;  // it has left before
 };
 
 /// Whether the network has returned `sent` as undelivered. Only its receiver and the network know

@@ -179,7 +179,7 @@ void handle_acknowledge(Services& services, QueuePair& qp, const packet::Packet&
   using Type = packet::Syndrome::Type;
   const packet::Syndrome syndrome = p.aeth.syndrome;
   if (syndrome.type() == Type::reserved) {
-    ++qp.counters.drop_response;
+    drop(services, qp, &Counters::drop_response, p);
     return;
   }
   // A NAK acknowledges what is before it, an ACK what it names, too.
@@ -251,7 +251,7 @@ void handle_own_response(Services& services, QueuePair& qp, const packet::Packet
     return;
   }
   if (c.unacked != p.bth.psn || qp.sq.head() == qp.sq.tail()) {
-    ++qp.counters.drop_response;
+    drop(services, qp, &Counters::drop_response, p);
     return;
   }
   const SendWqe& wqe = qp.sq.at(qp.sq.head());
@@ -309,7 +309,7 @@ void handle_response(Services& services, QueuePair& qp, const packet::Packet& p,
   if (ack && p.bth.psn.next() == c.unacked) c.credits.granted(p.aeth.syndrome);
   // Ghosts: answers to what is complete already, or was never asked.
   if (distance(p.bth.psn, c.unacked) < 0 || distance(p.bth.psn, qp.requester.end) >= 0) {
-    ++qp.counters.drop_response;
+    drop(services, qp, &Counters::drop_response, p);
     return;
   }
   if (p.info().kind == packet::Kind::acknowledge) {

@@ -48,9 +48,11 @@ struct Counters {
   std::uint64_t lost_events = 0;      // asynchronous ones, for want of memory
 };
 
+using CounterField = std::uint64_t Counters::*;
+
 struct CounterInfo {
   std::string_view name;
-  std::uint64_t Counters::*value;
+  CounterField value;
 };
 
 inline constexpr std::array kCounters{
@@ -90,6 +92,13 @@ inline constexpr std::array kCounters{
     CounterInfo{"lost_events", &Counters::lost_events},
 };
 static_assert(sizeof(Counters) == kCounters.size() * sizeof(std::uint64_t), "one is not listed");
+
+[[nodiscard]] constexpr std::string_view name_of(CounterField value) {
+  for (const CounterInfo& c : kCounters) {
+    if (c.value == value) return c.name;
+  }
+  return "?";
+}
 
 constexpr Counters& operator+=(Counters& sum, const Counters& more) {
   for (const CounterInfo& c : kCounters) sum.*c.value += more.*c.value;

@@ -6,7 +6,8 @@ namespace verbena::engine {
 
 using packet::Packet;
 
-void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const Packet& p) try {
+void handle_mark(Services& services, QueuePair& qp, const packet::Datagram& datagram,
+                 const Packet& p) try {
   constexpr std::size_t kMost = 256;  // senders have one each
   auto& marks = qp.responder.marks;
   ++qp.counters.rcvd_marks;
@@ -14,14 +15,14 @@ void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const Packet& 
   if (qp.type == QpType::uc) {
     marks.push_back({qp.attributes.flow, qp.attributes.dest_qpn, p.bth.psn});
   } else if (p.deth.qkey != qp.attributes.qkey) {
-    ++qp.counters.drop_qkey;
+    drop(services, qp, &Counters::drop_qkey, p);
   } else if (!datagram.destination.is_multicast()) {
     marks.push_back({{.source = datagram.destination, .destination = datagram.source},
                      p.deth.source,
                      p.bth.psn});
   }
 } catch (const std::bad_alloc&) {
-  ++qp.counters.drop_no_memory;  // a lost mark: the sender asks again
+  drop(services, qp, &Counters::drop_no_memory, p);  // a lost mark: the sender asks again
 }
 
 bool transmit_reached_marks(Services& services, QueuePair& qp, packet::FrameSink& sink) {
@@ -37,7 +38,7 @@ bool transmit_reached_marks(Services& services, QueuePair& qp, packet::FrameSink
     if (out.empty()) return false;
     packet::encode_headers(p, out);
     sink.commit();
-    ++qp.counters.sent_pkts;
+    note_frame(services, qp, marks.front().flow, p, 0);
   }
   return true;
 }

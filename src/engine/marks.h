@@ -9,7 +9,8 @@
 namespace verbena::engine {
 
 /// A peer wants to know when we have taken what came before this; see Pace.
-void handle_mark(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p);
+void handle_mark(Services& services, QueuePair& qp, const packet::Datagram& datagram,
+                 const packet::Packet& p);
 
 /// False: the sink was full.
 [[nodiscard]] bool transmit_reached_marks(Services& services, QueuePair& qp,

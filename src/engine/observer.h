@@ -1,11 +1,14 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "base/psn.h"
 #include "engine/attributes.h"
 #include "engine/completion.h"
+#include "packet/frame.h"
 #include "packet/packet.h"
 
 namespace verbena::engine {
@@ -17,14 +20,26 @@ enum class RetryCause : std::uint8_t { timeout, early, sequence_nak, missing_res
 
 [[nodiscard]] std::string_view name_of(RetryCause c);
 
+/// A frame that arrived and is dropped, as far as it was understood.
+struct DroppedFrame {
+  std::string_view reason{};               // the name of its counter
+  const QueuePair* qp = nullptr;           // nullptr: none was found
+  const packet::Packet* packet = nullptr;  // nullptr: `bytes` are not one
+  std::span<const std::uint8_t> bytes{};   // where there is no packet
+};
+
 /// Sees what happens. Called in the middle of things: it may look, but not call back.
 class Observer {
  public:
+  virtual void created(const QueuePair& qp) = 0;
+  virtual void destroyed(const QueuePair& qp) = 0;
   /// `payload` bytes are behind the headers of `p`. `again`: a request that has left before.
-  virtual void sent(const QueuePair& qp, const packet::Packet& p, std::size_t payload,
-                    bool again) = 0;
+  virtual void sent(const QueuePair& qp, const packet::Flow& flow, const packet::Packet& p,
+                    std::size_t payload, bool again) = 0;
   /// A frame that is the queue pair's; what it makes of it follows.
-  virtual void received(const QueuePair& qp, const packet::Packet& p) = 0;
+  virtual void received(const QueuePair& qp, const packet::Datagram& datagram,
+                        const packet::Packet& p) = 0;
+  virtual void dropped(const DroppedFrame& frame) = 0;
   /// The next frame that the requester sends is `from`.
   virtual void retried(const QueuePair& qp, RetryCause cause, Psn from) = 0;
   virtual void completed(const Completion& c) = 0;

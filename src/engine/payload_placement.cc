@@ -29,16 +29,18 @@ Placed place_send(Services& services, QueuePair& qp, std::span<const std::uint8_
 }
 
 bool place_message(Services& services, QueuePair& qp,
-                   std::initializer_list<std::span<const std::uint8_t>> pieces) {
+                   std::initializer_list<std::span<const std::uint8_t>> pieces,
+                   const DroppedFrame& if_dropped) {
   if (!take_receive(services, qp)) {
-    ++qp.counters.drop_no_receive;
+    drop(services, qp, &Counters::drop_no_receive, if_dropped);
     return false;
   }
   Responder& r = qp.responder;
   std::size_t size = 0;
   for (const auto piece : pieces) size += piece.size();
   if (size > r.receive.length) {
-    ++qp.counters.drop_too_long;  // C9-186: without a word; the receive serves the next
+    // C9-186: without a word; the receive serves the next.
+    drop(services, qp, &Counters::drop_too_long, if_dropped);
     return false;
   }
   r.received = 0;

@@ -19,6 +19,14 @@ QpState change_state(Services& services, QueuePair& qp, QpState to) {
   return from;
 }
 
+void drop(Services& services, QueuePair& qp, CounterField reason, DroppedFrame frame) {
+  ++(qp.counters.*reason);
+  if (services.observer == nullptr) return;
+  frame.reason = name_of(reason);
+  frame.qp = &qp;
+  services.observer->dropped(frame);
+}
+
 void complete(Services& services, QueuePair& qp, CompletionQueue& cq, const Completion& c) {
   if (services.observer != nullptr) services.observer->completed(c);
   Completion stamped = c;

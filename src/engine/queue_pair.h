@@ -123,11 +123,19 @@ struct QueuePair {
 };
 
 /// Every frame that leaves comes by here. `again`: it is a request that has left before.
-inline void note_frame(Services& services, QueuePair& qp, const packet::Packet& p,
-                       std::size_t payload, bool again = false) {
+inline void note_frame(Services& services, QueuePair& qp, const packet::Flow& flow,
+                       const packet::Packet& p, std::size_t payload, bool again = false) {
   ++qp.counters.sent_pkts;
   if (again) ++qp.counters.retransmitted_pkts;
-  if (services.observer != nullptr) services.observer->sent(qp, p, payload, again);
+  if (services.observer != nullptr) services.observer->sent(qp, flow, p, payload, again);
+}
+
+/// A frame for the queue pair is dropped without an answer: counts it. `frame`: what there is of
+/// it.
+void drop(Services& services, QueuePair& qp, CounterField reason, DroppedFrame frame);
+
+inline void drop(Services& services, QueuePair& qp, CounterField reason, const packet::Packet& p) {
+  drop(services, qp, reason, {.packet = &p});
 }
 
 /// Returns the state that it had.

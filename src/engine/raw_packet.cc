@@ -78,17 +78,17 @@ Sent transmit_frames(Services& services, QueuePair& qp, packet::EthernetSink* si
 }
 
 void handle_frame(Services& services, QueuePair& qp, std::span<const std::uint8_t> frame) {
-  Counters& counters = qp.counters;
+  const DroppedFrame seen{.bytes = frame};
   if (!takes_requests(qp.state.load(std::memory_order_relaxed))) {
-    ++counters.drop_state;
+    drop(services, qp, &Counters::drop_state, seen);
     return;
   }
   if (!make_room(qp)) {
-    ++counters.drop_no_memory;
+    drop(services, qp, &Counters::drop_no_memory, seen);
     return;
   }
-  ++counters.rcvd_pkts;
-  if (!place_message(services, qp, {frame})) return;
+  ++qp.counters.rcvd_pkts;
+  if (!place_message(services, qp, {frame}, seen)) return;
   complete_receive(
       services, qp,
       {.kind = CompletionKind::receive, .byte_count = static_cast<std::uint32_t>(frame.size())});

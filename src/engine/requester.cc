@@ -135,7 +135,7 @@ RequestStep emit(Services& services, QueuePair& qp, packet::FrameSink& sink, con
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
             std::uint8_t{0});
   sink.commit();
-  note_frame(services, qp, p, length, again);
+  note_frame(services, qp, flow_of(qp, wqe), p, length, again);
   return RequestStep::sent;
 }
 
@@ -163,6 +163,7 @@ void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const
   packet::encode_headers(p, out);
   sink.commit();
   ++qp.counters.sent_marks;
+  if (services.observer != nullptr) services.observer->sent(qp, flow_of(qp, wqe), p, 0, false);
   services.paces.mark_sent(receiver_of(qp, wqe), qp.qpn, p.bth.psn, now);
 }
 

@@ -73,7 +73,7 @@ ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink&
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
             std::uint8_t{0});
   sink.commit();
-  note_frame(services, qp, p, length);
+  note_frame(services, qp, a.flow, p, length);
   response.psn = response.psn.next();
   response.sent += length;
   return ResponseStep::sent;
@@ -92,7 +92,7 @@ bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syn
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
-  note_frame(services, qp, p, 0);
+  note_frame(services, qp, a.flow, p, 0);
   return true;
 }
 
@@ -108,7 +108,7 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
-  note_frame(services, qp, p, 0);
+  note_frame(services, qp, qp.attributes.flow, p, 0);
   ++qp.counters.sent_cnps;
   return true;
 }

@@ -183,10 +183,12 @@ class Rnic {
   void demultiplex(const packet::Datagram& datagram, Instant now);
   void let_copies_wait(QueuePair& qp, const packet::Datagram& datagram,
                        const packet::OpcodeInfo& info);
-  /// C9-7 ff.: service, partition, state and source, before anything else looks at it. False: it
-  /// is dropped and counted.
-  [[nodiscard]] bool admit(QueuePair& qp, const packet::Datagram& datagram,
-                           const packet::Packet& p);
+  /// C9-7 ff.: service, partition, state and source, before anything else looks at it. nullptr:
+  /// nothing is wrong.
+  [[nodiscard]] CounterField reason_to_drop(QueuePair& qp, const packet::Datagram& datagram,
+                                            const packet::Packet& p);
+  /// Of a frame that no queue pair gets.
+  void drop_unclaimed(CounterField reason, DroppedFrame frame);
   void dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
                 Instant now);
   void serve_request(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p);

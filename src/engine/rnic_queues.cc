@@ -168,6 +168,7 @@ Result<Qpn> Rnic::prepare_qp(const QpInit& init) {
 }
 
 void Rnic::add(std::unique_ptr<QueuePair> made) {
+  if (services_.observer != nullptr) services_.observer->created(*made);
   const QueuePair& qp = qps_.insert(std::move(made));
   ++users_of_domain(qp);
   if (qp.send_cq != nullptr) ++qp.send_cq->users;
@@ -203,6 +204,7 @@ void Rnic::repeat_last_ack(QueuePair& qp, packet::FrameSink& sink) {
 
 Status Rnic::destroy_qp(QueuePair& qp, packet::FrameSink& sink, Counters* last) {
   repeat_last_ack(qp, sink);
+  if (services_.observer != nullptr) services_.observer->destroyed(qp);
   ring_doorbells();  // it may hang there
   services_.paces.forget(qp, runnable_);
   if (!runnable_.remove(qp)) stalled_.remove(qp);

@@ -25,11 +25,10 @@ void Rnic::finish_copies() {
 }
 
 void Rnic::demultiplex(const packet::Datagram& datagram, Instant now) {
-  Counters& counters = services_.counters;
   const auto parsed = packet::parse(datagram.bytes);
   const auto* p = std::get_if<packet::Packet>(&parsed);
   if (p == nullptr) {
-    ++counters.drop_malformed;
+    drop_unclaimed(&Counters::drop_malformed, {.bytes = datagram.bytes});
     return;
   }
   if (datagram.destination_qpn.value() == Qpn::kMask) {
@@ -38,66 +37,60 @@ void Rnic::demultiplex(const packet::Datagram& datagram, Instant now) {
   }
   QueuePair* qp = qps_.find(datagram.destination_qpn);
   if (qp == nullptr) {
-    ++counters.drop_no_qp;
+    drop_unclaimed(&Counters::drop_no_qp, {.packet = p});
     return;
   }
   dispatch(*qp, datagram, *p, now);
+}
+
+void Rnic::drop_unclaimed(CounterField reason, DroppedFrame frame) {
+  ++(services_.counters.*reason);
+  if (services_.observer == nullptr) return;
+  frame.reason = name_of(reason);
+  services_.observer->dropped(frame);
 }
 
 void Rnic::dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p,
                               Instant now) {
   const auto group = multicast_.find(datagram.destination);
   if (group == multicast_.end()) {
-    ++services_.counters.drop_no_qp;
+    drop_unclaimed(&Counters::drop_no_qp, {.packet = &p});
     return;
   }
   for (QueuePair* qp : group->second) dispatch(*qp, datagram, p, now);
 }
 
-bool Rnic::admit(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p) {
-  Counters& counters = qp.counters;
+CounterField Rnic::reason_to_drop(QueuePair& qp, const packet::Datagram& datagram,
+                                  const packet::Packet& p) {
   const packet::OpcodeInfo& info = p.info();
-  if (qp.type == QpType::raw_packet) {
-    ++counters.drop_service;
-    return false;
-  }
+  if (qp.type == QpType::raw_packet) return &Counters::drop_service;
   // Congestion notices and marks are of no service.
   const bool of_any = info.kind == packet::Kind::cnp || (info.is_mark() && !qp.reliable());
-  if (!of_any && info.service != qp.service()) {
-    ++counters.drop_service;
-    return false;
-  }
-  if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {
-    ++counters.drop_pkey;
-    return false;
-  }
+  if (!of_any && info.service != qp.service()) return &Counters::drop_service;
+  if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) return &Counters::drop_pkey;
   const QpState state = qp.state.load(std::memory_order_relaxed);
   const bool wanted = info.is_request() || info.kind == packet::Kind::mark
                           ? takes_requests(state) && qp.type != QpType::xrc_send
                           : takes_responses(state);
-  if (!wanted) {
-    ++counters.drop_state;
-    return false;
-  }
+  if (!wanted) return &Counters::drop_state;
   if (qp.type != QpType::ud && (datagram.source != qp.attributes.flow.destination ||
                                 datagram.destination != qp.attributes.flow.source)) {
-    ++counters.drop_source;
-    return false;
+    return &Counters::drop_source;
   }
-  if (info.is_request() && !make_room(services_, qp, p)) {
-    ++counters.drop_no_memory;
-    return false;
-  }
-  ++counters.rcvd_pkts;
-  return true;
+  if (info.is_request() && !make_room(services_, qp, p)) return &Counters::drop_no_memory;
+  return nullptr;
 }
 
 void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p,
                     Instant now) {
   const packet::OpcodeInfo& info = p.info();
   let_copies_wait(qp, datagram, info);
-  if (!admit(qp, datagram, p)) return;
-  if (services_.observer != nullptr) services_.observer->received(qp, p);
+  if (const CounterField reason = reason_to_drop(qp, datagram, p)) {
+    drop(services_, qp, reason, p);
+    return;
+  }
+  ++qp.counters.rcvd_pkts;
+  if (services_.observer != nullptr) services_.observer->received(qp, datagram, p);
   const bool cnp = info.kind == packet::Kind::cnp;
   constexpr std::uint8_t kCongestionExperienced = 3;  // RFC 3168
   if (!cnp && qp.type != QpType::ud && (datagram.traffic_class & 3) == kCongestionExperienced) {
@@ -109,11 +102,11 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
   } else if (info.is_response()) {
     handle_response(services_, qp, p, now);
   } else if (info.kind == packet::Kind::mark) {
-    handle_mark(qp, datagram, p);
+    handle_mark(services_, qp, datagram, p);
   } else if (info.kind == packet::Kind::mark_reached) {
     const Receiver from{datagram.source, p.deth.source};
     if (!services_.paces.reached(from, qp.qpn, p.bth.psn, p.deth.qkey, runnable_)) {
-      ++qp.counters.drop_response;
+      drop(services_, qp, &Counters::drop_response, p);
     }
   } else {
     serve_request(qp, datagram, p);

@@ -20,7 +20,7 @@ bool accept(Services& services, QueuePair& qp, const Packet& p) {
   if (!length_fits(qp, p)) return false;
   note_message(r, p);
   if (takes_receive(p) && !take_receive(services, qp)) {
-    ++qp.counters.drop_no_receive;
+    drop(services, qp, &Counters::drop_no_receive, p);
     return false;
   }
   if (info.kind == Kind::write) {
@@ -65,11 +65,11 @@ void handle_unreliable(Services& services, QueuePair& qp, const Packet& p) {
 void handle_datagram(Services& services, QueuePair& qp, const packet::Datagram& datagram,
                      const Packet& p) {
   if (p.deth.qkey != qp.attributes.qkey) {
-    ++qp.counters.drop_qkey;
+    drop(services, qp, &Counters::drop_qkey, p);
     return;
   }
   const packet::Grh grh = packet::grh_of(datagram);
-  if (!place_message(services, qp, {grh, p.payload})) return;
+  if (!place_message(services, qp, {grh, p.payload}, {.packet = &p})) return;
   qp.responder.receive.over_ipv4 = datagram.source.is_v4();
   complete_receive(services, qp, p);
 }

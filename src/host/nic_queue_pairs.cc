@@ -33,7 +33,7 @@ Status destroy_and_record(ShardState& s, QueuePair& qp) {
   PairRecords& records = s.outputs.pairs();
   std::optional<Statistics::Pair> record;
   if (records.lists_more()) record = pair_of(qp);
-  const std::string device = std::move(qp.device);
+  const std::string device = qp.device;
   engine::Counters last;
   if (auto destroyed = s.rnic.destroy_qp(qp, *s.wires, &last); !destroyed) return destroyed;
   records.add(device, last);

@@ -188,7 +188,7 @@ void Shard::lock_for_fork() NO_THREAD_SAFETY_ANALYSIS { lock_.lock(); }
 void Shard::unlock_after_fork() NO_THREAD_SAFETY_ANALYSIS { lock_.unlock(); }
 
 void Shard::abandon() NO_THREAD_SAFETY_ANALYSIS {
-  state_.rnic.observe(nullptr);
+  state_.observe(nullptr);
   trace_ = nullptr;
   state_.outputs.abandon();
   state_.wires->abandon();

@@ -40,11 +40,18 @@ struct ShardState {
         rnic{registry->slot(), program_memory, entropy},
         connections{*registry, *wires, entropy},
         reachability{rnic, *wires, std::move(parts.list_devices)} {
-    rnic.observe(outputs.trace());
+    observe(outputs.trace());
     rnic.set_ethernet(&raw);
   }
   ShardState(const ShardState&) = delete;
   ShardState& operator=(const ShardState&) = delete;
+
+  /// nullptr: nobody.
+  void observe(Trace* trace) {
+    rnic.observe(trace);
+    wires->observe(trace);
+    connections.observe(trace);
+  }
 
   std::unique_ptr<memory::FrameBuffers> frames;
   memory::HostMemory program_memory;

@@ -37,6 +37,9 @@ class Wires final : public packet::FrameSink {
     faulty_->set_tap(capture_.get());
   }
 
+  /// nullptr: nobody. It outlives the wires, or is taken away.
+  void observe(wire::Observer* observer) { outermost().observe(observer); }
+
   /// The wire for frames of this flow to the queue pair `to`.
   [[nodiscard]] wire::Wire& for_path([[maybe_unused]] const packet::Flow& flow,
                                      [[maybe_unused]] Qpn to) {

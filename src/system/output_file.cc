@@ -2,13 +2,13 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <optional>
 
+#include "system/file_size_limit.h"
 #include "system/kernel_calls.h"
 #include "system/system_error.h"
 
@@ -30,14 +30,6 @@ Claim claim(int fd) {
 Fd open_for_writing(const std::string& path) {
   // O_NONBLOCK: a pipe without a reader is refused, not waited for.
   return Fd{::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666)};
-}
-
-/// Beyond the limit of file sizes, the kernel sends SIGXFSZ, which ends the program.
-bool exceeds_limit(int fd, std::uint64_t size) {
-  rlimit limit{};
-  struct stat status {};
-  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         size > limit.rlim_cur && ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
 }
 
 Error not_regular(const std::string& path) {
@@ -75,7 +67,7 @@ Result<OutputFile> OutputFile::open(const std::string& path) {
 }
 
 Status OutputFile::append(std::string_view records) {
-  if (fd_ && exceeds_limit(fd_.get(), size_ + records.size())) {
+  if (fd_ && exceeds_file_size_limit(fd_.get(), size_ + records.size())) {
     fd_.reset();
     return system_error(EFBIG, "write " + path_);
   }

@@ -33,6 +33,11 @@ bool passes_for_intact(const Faults::Frame& frame) {
       .has_value();
 }
 
+void flip(Faults::Frame& frame, std::size_t bit) {
+  std::uint8_t& byte = frame.bytes[bit / 8];
+  byte = static_cast<std::uint8_t>(byte ^ (1u << (bit % 8)));
+}
+
 /// 0 … 1, without 1.
 double chance(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
 
@@ -44,13 +49,14 @@ double chance(std::mt19937_64& random) { return static_cast<double>(random() >> 
 void Faults::corrupt(Frame& frame) {
   for (int i = 0; i < kTries; ++i) {
     const std::size_t bit = details_() % (frame.bytes.size() * 8);
-    std::uint8_t& byte = frame.bytes[bit / 8];
-    byte = static_cast<std::uint8_t>(byte ^ (1u << (bit % 8)));
-    if (!passes_for_intact(frame)) {
-      ++counters_.corrupted;
-      return;
-    }
-    byte = static_cast<std::uint8_t>(byte ^ (1u << (bit % 8)));
+    flip(frame, bit);
+    const bool shows = !passes_for_intact(frame);
+    flip(frame, bit);
+    if (!shows) continue;
+    tell(Fault::corrupt, frame);
+    flip(frame, bit);
+    ++counters_.corrupted;
+    return;
   }
 }
 
@@ -63,13 +69,20 @@ void Faults::admit(Frame frame, Instant now) {
   const auto overtakers = 1 + static_cast<unsigned>(chance(fates_) * kMaxOvertakers);
   if (drop) {
     ++counters_.dropped;
+    tell(Fault::drop, frame);
     return;
   }
-  if (damage) corrupt(frame);
-  if (twice) ++counters_.duplicated;
+  if (twice) {
+    ++counters_.duplicated;
+    tell(Fault::duplicate, frame);
+  }
   const unsigned copies = twice ? 2 : 1;
   if (late) {
     ++counters_.reordered;
+    tell(Fault::reorder, frame);
+  }
+  if (damage) corrupt(frame);
+  if (late) {
     const std::size_t size = frame.bytes.size();
     held_.push_back({std::move(frame), copies, overtakers, now + kMaxHold});
     bytes_ += size;

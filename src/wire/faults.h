@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "packet/frame.h"
 #include "settings/fault_spec.h"
+#include "wire/observer.h"
 
 namespace verbena::wire {
 
@@ -46,6 +47,9 @@ class Faults {
   explicit Faults(const settings::FaultSpec& spec)
       : spec_{spec}, fates_{spec.seed}, details_{~spec.seed} {}
 
+  /// nullptr: nobody. It outlives this.
+  void observe(Observer* observer) { observer_ = observer; }
+
   void admit(Frame frame, Instant now);
 
   /// The frame that is to leave now; nullptr: none. Valid until pop().
@@ -73,6 +77,9 @@ class Faults {
     Instant due;
   };
 
+  void tell(Fault what, const Frame& frame) const {
+    if (observer_ != nullptr) observer_->struck(what, frame.bytes);
+  }
   void corrupt(Frame& frame);
   void overtaken_by(const Frame& frame, Instant now);
   void release_overdue(Instant now);
@@ -85,6 +92,7 @@ class Faults {
   std::mt19937_64 fates_;
   std::mt19937_64 details_;
   FaultCounters counters_;
+  Observer* observer_ = nullptr;
   std::deque<Held> held_;      // in the order of `until`
   std::deque<InFlight> line_;  // in the order of `due`: jitter doesn't reorder
   std::size_t bytes_ = 0;      // in both

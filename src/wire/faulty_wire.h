@@ -59,6 +59,10 @@ class FaultyWire final : public Wire {
   }
   /// Sees frames that leave before the faults have their way, and those that arrive after it.
   void set_tap(Tap* tap) override;
+  void observe(Observer* observer) override {
+    faults_.observe(observer);
+    inner_.observe(observer);
+  }
   void abandon() override { inner_.abandon(); }
 
  private:

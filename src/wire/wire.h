@@ -8,6 +8,7 @@
 //     └──── FaultyWire                         around any wire: loses, delays, damages
 //
 //   Tap: told of each frame by any wire (Capture writes them to a file)
+//   Observer: told of frames that are dropped or damaged (the trace)
 
 #include <cstddef>
 #include <cstdint>
@@ -21,6 +22,7 @@
 
 namespace verbena::wire {
 
+class Observer;
 class Tap;
 
 /// The owner of a wire: gets each frame that is meant for this process, undamaged.
@@ -80,6 +82,8 @@ class Wire : public packet::FrameSink {
   [[nodiscard]] virtual const std::string& last_send_error() const = 0;
   /// nullptr: nobody. It outlives the wire.
   virtual void set_tap(Tap* tap) = 0;
+  /// nullptr: nobody. It outlives the wire.
+  virtual void observe(Observer* observer) = 0;
 
   /// In a forked child: closes every descriptor, tells nobody. The object is then only good for
   /// destruction.

@@ -25,13 +25,18 @@ using testing::Pair;
 
 class Notes final : public engine::Observer {
  public:
-  void sent(const engine::QueuePair&, const packet::Packet& p, std::size_t payload,
-            bool again) override {
+  void created(const engine::QueuePair&) override { ++pairs_created; }
+  void destroyed(const engine::QueuePair&) override { ++pairs_destroyed; }
+  void sent(const engine::QueuePair&, const packet::Flow&, const packet::Packet& p,
+            std::size_t payload, bool again) override {
     ++(again ? sent_again : sent_first);
     bytes += payload;
     opcodes[p.info().name] += 1;
   }
-  void received(const engine::QueuePair&, const packet::Packet&) override { ++frames_received; }
+  void received(const engine::QueuePair&, const packet::Datagram&, const packet::Packet&) override {
+    ++frames_received;
+  }
+  void dropped(const engine::DroppedFrame& frame) override { drops[frame.reason] += 1; }
   void retried(const engine::QueuePair&, RetryCause cause, Psn) override { causes[cause] += 1; }
   void completed(const Completion& c) override { completions.push_back(c); }
   void state_changed(const engine::QueuePair&, QpState from, QpState to) override {
@@ -42,7 +47,10 @@ class Notes final : public engine::Observer {
   std::uint64_t sent_again = 0;
   std::uint64_t frames_received = 0;
   std::uint64_t bytes = 0;
+  int pairs_created = 0;
+  int pairs_destroyed = 0;
   std::map<std::string_view, int> opcodes;
+  std::map<std::string_view, int> drops;
   std::map<RetryCause, int> causes;
   std::vector<Completion> completions;
   std::vector<std::pair<QpState, QpState>> states;
@@ -153,6 +161,7 @@ TEST_F(Observed, TheRnicCountsQueuePairsThatAreGone) {
   FullSink sink;
   engine::Counters last;
   ASSERT_TRUE(rnic.destroy_qp(*c->a.qp, sink, &last));
+  EXPECT_EQ(a.pairs_destroyed, 1);
   EXPECT_EQ(last.sent_pkts, sent);
   EXPECT_EQ(rnic.counters().sent_pkts, sent);
 }

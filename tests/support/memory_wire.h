@@ -23,6 +23,7 @@
 #include "system/fd.h"
 #include "system/kernel_calls.h"
 #include "wire/network.h"
+#include "wire/observer.h"
 
 namespace verbena::test {
 
@@ -107,6 +108,7 @@ class MemoryWire final : public wire::Network {
   const wire::WireCounters& counters() const override { return counters_; }
   const std::string& last_send_error() const override { return no_error_; }
   void set_tap(wire::Tap*) override {}
+  void observe(wire::Observer* observer) override { observer_ = observer; }
   void abandon() override { arrived_.reset(); }
 
   // wire::Network
@@ -155,6 +157,12 @@ class MemoryWire final : public wire::Network {
                                       .identification = 0};
     if (packet::icrc(headers, body) != packet::load_icrc(&frame.bytes[body.size()])) {
       ++counters_.icrc_errors;
+      if (observer_ != nullptr) {
+        observer_->dropped("icrc_errors", {.source = frame.flow.source,
+                                           .destination = frame.flow.destination,
+                                           .source_port = frame.flow.source_port,
+                                           .bytes = frame.bytes});
+      }
       return;
     }
     ++counters_.frames_received;
@@ -183,6 +191,7 @@ class MemoryWire final : public wire::Network {
   packet::Flow flow_;
   std::span<std::uint8_t> reserved_;
   wire::WireCounters counters_;
+  wire::Observer* observer_ = nullptr;
   std::string no_error_;
 };
 

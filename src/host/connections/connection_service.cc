@@ -1,9 +1,14 @@
 #include "host/connections/connection_service.h"
 
+#include <algorithm>
+#include <array>
+#include <cstdint>
 #include <optional>
+#include <string_view>
 #include <variant>
 #include <vector>
 
+#include "host/clock.h"
 #include "packet/cm_steering.h"
 
 namespace verbena::host {
@@ -27,17 +32,36 @@ bool owner_is_dead(const packet::Datagram& d, const registry::Registry& registry
   return to != nullptr && !registry.held(to->slot);
 }
 
+/// The name of the counter of dropped messages that has grown; empty: none has.
+std::string_view dropped_since(const cm::Counters& before, const cm::Counters& now) {
+  struct Reason {
+    std::string_view name;
+    std::uint64_t cm::Counters::*counter;
+  };
+  constexpr std::array kReasons{Reason{"drop_unknown_id", &cm::Counters::drop_unknown_id},
+                                Reason{"drop_other_slot", &cm::Counters::drop_other_slot},
+                                Reason{"drop_source", &cm::Counters::drop_source},
+                                Reason{"drop_state", &cm::Counters::drop_state},
+                                Reason{"drop_backlog", &cm::Counters::drop_backlog}};
+  if (before.drop_malformed != now.drop_malformed) return "drop_malformed";
+  const auto grown = std::ranges::find_if(
+      kReasons, [&](const Reason& r) { return before.*r.counter != now.*r.counter; });
+  return grown != kReasons.end() ? grown->name : std::string_view{};
+}
+
 }  // namespace
 
 void ConnectionService::receive(const packet::Datagram& d, Instant now) {
+  // The round began before the message came.
+  const Instant arrived = trace_ != nullptr ? host::now() : now;
   if (nobody_listens(d)) {
     // A process that is bound to the port may be about to listen.
     const bool bound = registry_.is_bound(*service_of(d), d.destination);
     const Duration patience =
         bound ? WaitingRequests::kPatienceIfBound : WaitingRequests::kPatience;
-    if (waiting_.add(d, now, patience)) return;
+    if (waiting_.add(d, arrived, patience)) return;
   }
-  manage(d, now);
+  manage(d, arrived, now);
 }
 
 bool ConnectionService::nobody_listens(const packet::Datagram& d) const {
@@ -59,18 +83,26 @@ void ConnectionService::undelivered(const wire::Undelivered& u, Instant now) {
   if (const auto mad = mad_of(back)) manager_.undelivered(*mad, u.code, now);
 }
 
-void ConnectionService::manage(const packet::Datagram& d, Instant now) {
+void ConnectionService::manage(const packet::Datagram& d, Instant arrived, Instant now) {
   auto mad = mad_of(d);
   if (!mad) return;
   mad->orphaned = owner_is_dead(d, registry_);
+  if (trace_ == nullptr) {
+    manager_.receive(*mad, now);
+    return;
+  }
+  trace_->message_received(arrived, d);
+  const cm::Counters before = manager_.counters();
   manager_.receive(*mad, now);
+  const std::string_view reason = dropped_since(before, manager_.counters());
+  if (!reason.empty()) trace_->message_dropped(reason, d);
 }
 
 void ConnectionService::look_for_listeners(Instant now) {
-  waiting_.look(now, [&](const packet::Datagram& d, bool last) {
+  waiting_.look(now, [&](const packet::Datagram& d, Instant arrived, bool last) {
     if (pass_to_listener(d)) return true;
     if (nobody_listens(d) && !last) return false;
-    manage(d, now);
+    manage(d, arrived, now);
     return true;
   });
 }

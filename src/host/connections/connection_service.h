@@ -21,6 +21,11 @@ class ConnectionService {
   ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy);
 
   [[nodiscard]] cm::ConnectionManager& manager() { return manager_; }
+  /// nullptr: nobody.
+  void observe(Trace* trace) {
+    trace_ = trace;
+    gsi_.observe(trace);
+  }
 
   /// A datagram to QP 1.
   void receive(const packet::Datagram& d, Instant now);
@@ -38,7 +43,8 @@ class ConnectionService {
   }
 
  private:
-  void manage(const packet::Datagram& d, Instant now);
+  /// It came at the instant `arrived`.
+  void manage(const packet::Datagram& d, Instant arrived, Instant now);
   void look_for_listeners(Instant now);
   [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const;
   [[nodiscard]] bool pass_to_listener(const packet::Datagram& d);
@@ -49,6 +55,7 @@ class ConnectionService {
   cm::ConnectionManager manager_;
   Gsi gsi_;
   WaitingRequests waiting_;
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace verbena::host

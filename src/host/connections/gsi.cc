@@ -36,6 +36,10 @@ bool Gsi::send(const cm::OutgoingMad& mad, std::uint16_t source_port, packet::Fr
   std::copy(mad.bytes.begin(), mad.bytes.end(),
             out.begin() + static_cast<std::ptrdiff_t>(packet::header_size(p.bth.opcode)));
   sink.commit();
+  if (trace_ != nullptr) {
+    p.payload = mad.bytes;
+    trace_->message_sent(flow, p, mad.again);
+  }
   next_ = next_.next();
   return true;
 }

@@ -7,6 +7,7 @@
 
 #include "base/psn.h"
 #include "cm/route.h"
+#include "host/observation/trace.h"
 #include "packet/frame.h"
 
 namespace verbena::host {
@@ -16,11 +17,15 @@ namespace verbena::host {
 
 class Gsi {
  public:
+  /// nullptr: nobody.
+  void observe(Trace* trace) { trace_ = trace; }
+
   /// False: no room now.
   bool send(const cm::OutgoingMad& mad, std::uint16_t source_port, packet::FrameSink& sink);
 
  private:
   Psn next_{};
+  Trace* trace_ = nullptr;
 };
 
 }  // namespace verbena::host

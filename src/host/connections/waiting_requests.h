@@ -28,22 +28,22 @@ class WaitingRequests {
   /// False: too many wait.
   bool add(const packet::Datagram& d, Instant now, Duration patience = kPatience) {
     if (waiting_.size() >= kMost) return false;
-    waiting_.push_back({d, {d.bytes.begin(), d.bytes.end()}, now + patience});
+    waiting_.push_back({d, {d.bytes.begin(), d.bytes.end()}, now, now + patience});
     next_look_ = std::min(next_look_, now + kInterval);
     return true;
   }
 
   [[nodiscard]] Instant next_look() const { return next_look_; }
 
-  /// Calls offer(datagram, last) for each request. It stays if that returns false, unless this was
-  /// the last time.
+  /// Calls offer(datagram, arrived, last) for each request. It stays if that returns false, unless
+  /// this was the last time.
   template <typename Offer>
   void look(Instant now, Offer offer) {
     std::deque<Request> still;
     for (Request& r : waiting_) {
       r.datagram.bytes = r.bytes;
       const bool last = now >= r.until;
-      if (!offer(r.datagram, last) && !last) still.push_back(std::move(r));
+      if (!offer(r.datagram, r.arrived, last) && !last) still.push_back(std::move(r));
     }
     waiting_.swap(still);
     next_look_ = waiting_.empty() ? kNever : now + kInterval;
@@ -53,6 +53,7 @@ class WaitingRequests {
   struct Request {
     packet::Datagram datagram;
     std::vector<std::uint8_t> bytes;
+    Instant arrived;
     Instant until;
   };
 

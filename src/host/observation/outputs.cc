@@ -3,21 +3,14 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <fstream>
 #include <string_view>
 
 #include "host/log.h"
+#include "host/observation/first_line.h"
 #include "system/kernel_calls.h"
 
 namespace verbena::host {
 namespace {
-
-std::string program_name() {
-  std::string name;
-  std::ifstream file{"/proc/self/comm"};
-  std::getline(file, name);
-  return name;
-}
 
 void log_other_name(const std::string& wanted, const std::string& got) {
   if (wanted == got) return;
@@ -53,7 +46,6 @@ Result<Outputs> Outputs::open(const settings::Settings& settings) {
 
 void Outputs::announce(const Wires& wires) const {
   if (wires.capture() != nullptr) log_other_name(settings_.pcap, wires.capture()->path());
-  if (trace_ != nullptr) log_other_name(settings_.trace, trace_->path());
   if (stats_) log_other_name(settings_.stats, stats_->path());
 }
 
@@ -74,7 +66,7 @@ Statistics Outputs::statistics(const engine::Rnic& rnic, const Wires& wires) con
   rnic.for_each_qp([&](const engine::QueuePair& pair) { live.push_back(pair_of(host_of(pair))); });
   Statistics s;
   s.pid = static_cast<std::uint32_t>(getpid());
-  s.program = program_name();
+  s.program = first_line("/proc/self/comm");
   pairs_.fill(s, live);
   fill_from_wires(s, wires);
   return s;

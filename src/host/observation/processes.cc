@@ -2,20 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-
+#include "host/observation/first_line.h"
 #include "host/observation/json.h"
 #include "registry/roll_call.h"
 
 namespace verbena::host {
 namespace {
-
-std::string first_line(const std::string& path) {
-  std::ifstream file{path};
-  std::string line;
-  std::getline(file, line);
-  return line;
-}
 
 /// proc(5): the state follows the name, which is in parentheses and may have some itself.
 bool is_stopped(const std::string& stat) {

@@ -1,16 +1,25 @@
 #include "host/observation/trace.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <ctime>
+#include <iterator>
+#include <variant>
 
 #include "host/clock.h"
-#include "packet/print.h"
+#include "host/observation/first_line.h"
+#include "host/observation/frame_fields.h"
+#include "host/observation/json.h"
+#include "host/queue_pair.h"
+#include "packet/mad.h"
 
 namespace verbena::host {
 namespace {
+
+constexpr int kVersion = 2;
 
 /// IBV_WR_*.
 constexpr std::array<std::string_view, 12> kSendKinds{"SEND",
@@ -59,10 +68,45 @@ std::int64_t wall_clock() {
   return std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+/// `r` is the request as it was posted or as it lies in the queue.
+template <typename Request>
+std::string fields_of_send(const engine::QueuePair& qp, const Request& r, std::uint64_t bytes) {
+  return fmt::format(
+      R"(,"qp":{},"wr_id":"{}","op":"{}","bytes":{},"signaled":{},"inline":{},"fence":{},)"
+      R"("solicited":{})",
+      quoted(qp.qpn), r.wr_id, name_in(kSendKinds, r.kind), bytes, r.signaled || qp.signal_all,
+      r.inlined, r.fence, r.solicited);
+}
+
+std::string fields_of_receive(const engine::ReceiveRequest& r) {
+  return fmt::format(R"(,"wr_id":"{}","bytes":{})", r.wr_id, bytes_of(r.sges));
+}
+
+std::string qp_field(Qpn qpn) { return fmt::format(R"(,"qp":{})", quoted(qpn)); }
+
+std::string peer_field(const IpAddress& peer) {
+  return fmt::format(R"(,"peer":"{}")", gid_text(peer));
+}
+
+/// The peer of a connected one, from RTR on.
+std::string path_fields(const engine::QueuePair& qp) {
+  const packet::Flow& flow = qp.attributes.flow;
+  const bool connected = qp.type != engine::QpType::ud && qp.type != engine::QpType::raw_packet;
+  if (!connected || flow.destination == IpAddress{}) return "";
+  return fmt::format(R"(,"local":"{}","peer":"{}","peer_qp":{},"mtu":{})", gid_text(flow.source),
+                     gid_text(flow.destination), quoted(qp.attributes.dest_qpn),
+                     qp.attributes.path_mtu);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Trace>> Trace::open(const std::string& path) {
-  auto file = OutputFile::open(path);
+  auto file = SharedLogFile::open(path);
   if (!file) return Error{file.error().code, "trace " + file.error().message};
   std::unique_ptr<Trace> trace{new Trace{std::move(file).value()}};
   trace->begin();
@@ -74,87 +118,124 @@ Result<std::unique_ptr<Trace>> Trace::open(const std::string& path) {
 }
 
 void Trace::begin() {
-  add(fmt::format(R"({{"t":{},"event":"start","wall":{},"pid":{}}})", nanoseconds(now()),
-                  wall_clock(), getpid()));
+  const Instant at = now();
+  end(line(at, "start") + fmt::format(R"(,"version":{},"wall":{},"program":{},"host":{},"boot":{})",
+                                      kVersion, wall_clock(),
+                                      json_quoted(first_line("/proc/self/comm")),
+                                      json_quoted(host_name()),
+                                      json_quoted(first_line("/proc/sys/kernel/random/boot_id"))));
 }
 
-void Trace::add(std::string_view line) {
+std::string Trace::line(Instant at, std::string_view event) const {
+  return fmt::format(R"({{"t":{},"pid":{},"event":"{}")", nanoseconds(at), pid_, event);
+}
+
+void Trace::end(std::string line) {
+  line += "}\n";
   const std::lock_guard lock{mutex_};
-  buffer_.append(line).append("\n");
+  buffer_ += line;
 }
-
-namespace {
-
-/// `r` is the request as it was posted or as it lies in the queue.
-template <typename Request>
-std::string line_of_send(Instant at, const engine::QueuePair& qp, const Request& r,
-                         std::uint64_t bytes) {
-  return fmt::format(
-      R"({{"t":{},"event":"post_send","qp":{},"wr_id":{},"op":"{}","bytes":{},"signaled":{},)"
-      R"("inline":{},"fence":{},"solicited":{}}})",
-      nanoseconds(at), qp.qpn.value(), r.wr_id, name_in(kSendKinds, r.kind), bytes,
-      r.signaled || qp.signal_all, r.inlined, r.fence, r.solicited);
-}
-
-}  // namespace
 
 void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::SendRequest& r) {
-  add(line_of_send(at, qp, r, bytes_of(r.sges)));
+  end(line(at, "post_send") + fields_of_send(qp, r, bytes_of(r.sges)));
 }
 
 void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::SendWqe& wqe) {
-  add(line_of_send(at, qp, wqe.request, wqe.length));
+  end(line(at, "post_send") + fields_of_send(qp, wqe.request, wqe.length));
 }
 
 void Trace::posted(Instant at, const engine::QueuePair& qp, const engine::ReceiveRequest& r) {
-  add(fmt::format(R"({{"t":{},"event":"post_recv","qp":{},"wr_id":{},"bytes":{}}})",
-                  nanoseconds(at), qp.qpn.value(), r.wr_id, bytes_of(r.sges)));
+  end(line(at, "post_recv") + qp_field(qp.qpn) + fields_of_receive(r));
 }
 
 void Trace::posted(Instant at, const engine::SharedReceiveQueue& srq,
                    const engine::ReceiveRequest& r) {
-  add(fmt::format(R"({{"t":{},"event":"post_recv","srq":{},"wr_id":{},"bytes":{}}})",
-                  nanoseconds(at), srq.number, r.wr_id, bytes_of(r.sges)));
+  end(line(at, "post_recv") + fmt::format(R"(,"srq":{})", srq.number) + fields_of_receive(r));
 }
 
-void Trace::frame(const char* event, const engine::QueuePair& qp, const packet::Packet& p,
-                  std::size_t payload, const char* more) {
-  std::string line = fmt::format(
-      R"({{"t":{},"event":"{}","qp":{},"destination_qp":{},"opcode":"{}","psn":{},"bytes":{},)"
-      R"("ack_request":{}{})",
-      nanoseconds(now()), event, qp.qpn.value(), p.bth.destination.value(), p.info().name,
-      p.bth.psn.value(), payload, p.bth.ack_request, more);
-  if (p.info().aeth) {
-    fmt::format_to(std::back_inserter(line), R"(,"syndrome":"{}","msn":{})",
-                   packet::text(p.aeth.syndrome), p.aeth.msn);
+void Trace::message_sent(const packet::Flow& flow, const packet::Packet& p, bool again) {
+  end(line(now(), "sent") + qp_field(packet::kGsiQpn) + packet_fields(p, p.payload.size()) +
+      message_fields(p,
+                     {.local = flow.source, .remote = flow.destination, .qpn = p.bth.destination}) +
+      fmt::format(R"(,"again":{})", again));
+}
+
+void Trace::message_received(Instant at, const packet::Datagram& d) {
+  const auto parsed = packet::parse(d.bytes);
+  const auto* p = std::get_if<packet::Packet>(&parsed);
+  if (p == nullptr) return;
+  end(line(at, "received") + qp_field(packet::kGsiQpn) + packet_fields(*p, p->payload.size()) +
+      message_fields(*p, {.local = d.destination, .remote = d.source, .qpn = p->deth.source}));
+}
+
+void Trace::message_dropped(std::string_view reason, const packet::Datagram& d) {
+  end(line(now(), "dropped") + fmt::format(R"(,"reason":"{}")", reason) +
+      qp_field(packet::kGsiQpn) + frame_fields(d.bytes));
+}
+
+void Trace::created(const engine::QueuePair& qp) { state(qp, "", name_of(engine::QpState::reset)); }
+
+void Trace::destroyed(const engine::QueuePair& qp) {
+  state(qp, name_of(qp.state.load()), "DESTROYED");
+}
+
+void Trace::sent(const engine::QueuePair& qp, const packet::Flow& flow, const packet::Packet& p,
+                 std::size_t payload, bool again) {
+  end(line(now(), "sent") + qp_field(qp.qpn) + packet_fields(p, payload) +
+      fmt::format(R"(,"again":{},"headers":"{}")", again, hex_of_headers(p)) +
+      (qp.type == engine::QpType::ud ? peer_field(flow.destination) : ""));
+}
+
+void Trace::received(const engine::QueuePair& qp, const packet::Datagram& datagram,
+                     const packet::Packet& p) {
+  const auto headers = datagram.bytes.first(packet::header_size(p.bth.opcode));
+  end(line(now(), "received") + qp_field(qp.qpn) + packet_fields(p, p.payload.size()) +
+      fmt::format(R"(,"headers":"{}")", hex(headers)) +
+      (qp.type == engine::QpType::ud ? peer_field(datagram.source) : ""));
+}
+
+void Trace::dropped(const engine::DroppedFrame& frame) {
+  std::string text = line(now(), "dropped") + fmt::format(R"(,"reason":"{}")", frame.reason);
+  if (frame.qp != nullptr) text += qp_field(frame.qp->qpn);
+  if (frame.packet != nullptr) {
+    text += packet_fields(*frame.packet, frame.packet->payload.size()) +
+            fmt::format(R"(,"headers":"{}")", hex_of_headers(*frame.packet));
+  } else if (frame.qp != nullptr) {  // Ethernet's
+    text += fmt::format(R"(,"bytes":{})", frame.bytes.size());
+  } else {
+    text += frame_fields(frame.bytes);
   }
-  add(line.append("}"));
+  end(std::move(text));
 }
 
-void Trace::sent(const engine::QueuePair& qp, const packet::Packet& p, std::size_t payload,
-                 bool again) {
-  frame("sent", qp, p, payload, again ? R"(,"again":true)" : R"(,"again":false)");
+void Trace::dropped(std::string_view reason, const packet::Datagram& d) {
+  end(line(now(), "dropped") + fmt::format(R"(,"reason":"{}")", reason) + frame_fields(d.bytes));
 }
 
-void Trace::received(const engine::QueuePair& qp, const packet::Packet& p) {
-  frame("received", qp, p, p.payload.size(), "");
+void Trace::struck(wire::Fault what, std::span<const std::uint8_t> frame) {
+  end(line(now(), "fault") + fmt::format(R"(,"kind":"{}")", name_of(what)) + frame_fields(frame));
 }
 
 void Trace::retried(const engine::QueuePair& qp, engine::RetryCause cause, Psn from) {
-  add(fmt::format(R"({{"t":{},"event":"retry","qp":{},"cause":"{}","psn":{}}})", nanoseconds(now()),
-                  qp.qpn.value(), name_of(cause), from.value()));
+  end(line(now(), "retry") + qp_field(qp.qpn) +
+      fmt::format(R"(,"cause":"{}","psn":{})", name_of(cause), from.value()));
 }
 
 void Trace::completed(const engine::Completion& c) {
-  add(fmt::format(
-      R"({{"t":{},"event":"completion","qp":{},"wr_id":{},"status":"{}","op":"{}","bytes":{}}})",
-      nanoseconds(now()), c.qpn.value(), c.wr_id, name_in(kStatuses, c.status),
-      name_in(kCompletionKinds, c.kind), c.byte_count));
+  end(line(now(), "completion") + qp_field(c.qpn) +
+      fmt::format(R"(,"wr_id":"{}","status":"{}","op":"{}","bytes":{})", c.wr_id,
+                  name_in(kStatuses, c.status), name_in(kCompletionKinds, c.kind), c.byte_count));
 }
 
 void Trace::state_changed(const engine::QueuePair& qp, engine::QpState from, engine::QpState to) {
-  add(fmt::format(R"({{"t":{},"event":"state","qp":{},"from":"{}","to":"{}"}})", nanoseconds(now()),
-                  qp.qpn.value(), name_of(from), name_of(to)));
+  state(qp, name_of(from), name_of(to));
+}
+
+void Trace::state(const engine::QueuePair& qp, std::string_view from, std::string_view to) {
+  const std::string& device = host_of(qp).device;
+  end(line(now(), "state") + qp_field(qp.qpn) +
+      fmt::format(R"(,"from":"{}","to":"{}","type":"{}")", from, to, name_of(qp.type)) +
+      (device.empty() ? "" : R"(,"device":)" + json_quoted(device)) + path_fields(qp));
 }
 
 void Trace::write() {

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMinFrame = packet::Bth::kSize + packet::kIcrcSize;
 constexpr Qpn kMulticast{Qpn::kMask};
+constexpr std::string_view kHandoverDrops = "handover_drops";
 
 /// Every process has these; whoever gets the frame keeps it.
 bool is_everyones(Qpn qpn) {
@@ -108,7 +109,7 @@ std::uint32_t Demultiplexer::demultiplex(packet::Datagram d, ReceiveAddress& at,
   const Qpn qpn = d.destination_qpn;
   if (!at.group && qpn != kMulticast) {
     // IBA 9.6.1.2: what goes to a group goes to QPN 0xffffff.
-    drop(counters_.malformed, interface);
+    drop(&WireCounters::malformed, d, interface);
     return 0;
   }
   const std::uint32_t own = registry_.slot();
@@ -119,6 +120,7 @@ std::uint32_t Demultiplexer::demultiplex(packet::Datagram d, ReceiveAddress& at,
   } else if (qpn.slot() != own && !is_everyones(qpn)) {
     if (qpn.slot() != 0) return qpn.slot();
     ++counters_.handover_drops;  // slot 0 is nobody's
+    tell_dropped(kHandoverDrops, d);
     return 0;
   }
   deliver(d, interface, sink);
@@ -127,11 +129,11 @@ std::uint32_t Demultiplexer::demultiplex(packet::Datagram d, ReceiveAddress& at,
 
 bool Demultiplexer::check(packet::Datagram& d, unsigned interface) {
   if (d.bytes.size() < kMinFrame) {
-    drop(counters_.malformed, interface);
+    drop(&WireCounters::malformed, d, interface);
     return false;
   }
   if (!icrc_is_right(d)) {
-    drop(counters_.icrc_errors, interface);
+    drop(&WireCounters::icrc_errors, d, interface);
     return false;
   }
   d.destination_qpn = packet::destination_qpn_of(d.bytes);
@@ -150,8 +152,10 @@ void Demultiplexer::deliver(const packet::Datagram& d, unsigned interface, Datag
   }
 }
 
-void Demultiplexer::drop(std::uint64_t& reason, unsigned interface) {
-  ++reason;
+void Demultiplexer::drop(std::uint64_t WireCounters::*reason, const packet::Datagram& d,
+                         unsigned interface) {
+  ++(counters_.*reason);
+  tell_dropped(reason == &WireCounters::icrc_errors ? "icrc_errors" : "malformed", d);
   ++counters_.port(interface).receive_errors;
 }
 
@@ -164,6 +168,7 @@ void Demultiplexer::handed_over(const Train& train, unsigned interface, Datagram
                                     : d.destination_qpn.slot();
     if (owner != registry_.slot()) {
       ++counters_.handover_drops;  // not passed on twice: two stale views must not play ball
+      tell_dropped(kHandoverDrops, d);
       return;
     }
     ++counters_.handover_received;
@@ -176,6 +181,7 @@ bool Demultiplexer::hand_over(const packet::Datagram& d, std::uint32_t slot) {
   const auto header = HandOverHeader::of({d, d.bytes.size()});
   const bool passed = registry_.pass(slot, header.bytes(), d.bytes);
   ++(passed ? counters_.handed_over : counters_.handover_drops);
+  if (!passed) tell_dropped(kHandoverDrops, d);
   return passed;
 }
 
@@ -183,6 +189,11 @@ void Demultiplexer::pass_on(const Train& frames, std::size_t count, std::uint32_
                             ReceiveAddress& at) {
   const bool passed = registry_.pass(owner, HandOverHeader::of(frames).bytes(), frames.whole.bytes);
   (passed ? counters_.handed_over : counters_.handover_drops) += count;
+  if (!passed && observer_ != nullptr) {
+    for_each_frame(frames, [&](std::size_t offset, std::size_t size) {
+      tell_dropped(kHandoverDrops, frames.part(offset, size).whole);
+    });
+  }
   if (passed && at.group) at.group->misdirected(monotonic_now());
 }
 

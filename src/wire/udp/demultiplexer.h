@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string_view>
 
 #include "base/numbers.h"
 #include "packet/frame.h"
 #include "registry/registry.h"
+#include "wire/observer.h"
 #include "wire/train.h"
 #include "wire/udp/receive_addresses.h"
 #include "wire/wire.h"
@@ -24,6 +26,9 @@ class Demultiplexer {
  public:
   Demultiplexer(registry::Registry& registry, WireCounters& counters)
       : registry_{registry}, counters_{counters} {}
+
+  /// nullptr: nobody. It outlives this.
+  void observe(Observer* observer) { observer_ = observer; }
 
   /// From the network. Returns how many frames.
   std::size_t arrived(const Train& train, ReceiveAddress& at, DatagramSink& sink);
@@ -40,11 +45,16 @@ class Demultiplexer {
   /// False: too short or damaged; it is counted. Else the destination is filled in.
   bool check(packet::Datagram& d, unsigned interface);
   void deliver(const packet::Datagram& d, unsigned interface, DatagramSink& sink);
-  void drop(std::uint64_t& reason, unsigned interface);
+  /// The port counts it as an error.
+  void drop(std::uint64_t WireCounters::*reason, const packet::Datagram& d, unsigned interface);
+  void tell_dropped(std::string_view reason, const packet::Datagram& d) const {
+    if (observer_ != nullptr) observer_->dropped(reason, d);
+  }
   void pass_on(const Train& frames, std::size_t count, std::uint32_t owner, ReceiveAddress& at);
 
   registry::Registry& registry_;
   WireCounters& counters_;
+  Observer* observer_ = nullptr;
 };
 
 }  // namespace verbena::wire

@@ -69,6 +69,7 @@ class UdpWire final : public Network, registry::Watcher {
     return transmitter_.last_error();
   }
   void set_tap(Tap* tap) override;
+  void observe(Observer* observer) override { demultiplexer_.observe(observer); }
   void abandon() override;
 
   // Network

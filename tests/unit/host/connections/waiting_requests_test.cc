@@ -20,7 +20,7 @@ struct WaitingRequestsTest : testing::Test {
   /// The requests that are looked at now; `taken` of them find a listener.
   std::vector<std::uint8_t> look(std::vector<std::uint8_t> taken) {
     std::vector<std::uint8_t> seen;
-    waiting.look(now, [&](const packet::Datagram& d, bool last) {
+    waiting.look(now, [&](const packet::Datagram& d, Instant, bool last) {
       seen.push_back(d.bytes[0]);
       lasts.push_back(last);
       return std::find(taken.begin(), taken.end(), d.bytes[0]) != taken.end();
