@@ -21,8 +21,8 @@ constexpr std::array<Unit, 4> kRates{{{"bit", 1}, {"Kbit", 1e3}, {"Mbit", 1e6}, 
 
 constexpr std::string_view kShareForm = "a share of the frames, 0% to 100% or 0 to 1";
 constexpr std::string_view kDelayForm =
-    "TIME or TIME~JITTER, of ns, us, ms or s and up to 60s, as 2ms or 2ms~0.5ms";
-constexpr std::string_view kRateForm = "1Kbit to 1000Gbit, of bit, Kbit, Mbit or Gbit";
+    "TIME or TIME~JITTER, at most 60s, in ns, us, ms or s: 2ms or 2ms~0.5ms";
+constexpr std::string_view kRateForm = "1Kbit to 1000Gbit, in bit, Kbit, Mbit or Gbit";
 constexpr std::string_view kSeedForm = "a whole number";
 
 /// A number that is not negative, and what stands behind it.
@@ -122,11 +122,11 @@ Status set_part(FaultSpec& spec, std::string_view part, std::vector<const Key*>&
     return complaint(part, "use " + std::string{kFaultForm});
   }
   for (const Key* before : seen) {
-    if (before == key) return complaint(part, std::string{key->name} + " is there twice");
+    if (before == key) return complaint(part, std::string{key->name} + " is given twice");
   }
   seen.push_back(key);
   if (!key->set(spec, part.substr(equals + 1))) {
-    return complaint(part, std::string{key->name} + " is " + std::string{key->form});
+    return complaint(part, std::string{key->name} + " must be " + std::string{key->form});
   }
   return Ok{};
 }

@@ -1,6 +1,6 @@
 #pragma once
 
-// How a network misbehaves, as the user writes it:
+// The faults of a network, as the user writes them:
 //
 //   drop=1%,dup=1%,reorder=2%,corrupt=0.1%,delay=2ms~0.5ms,rate=1Gbit,seed=7
 //
@@ -35,7 +35,7 @@ struct FaultSpec {
 
 /// The form of a spec, for help texts.
 inline constexpr std::string_view kFaultForm =
-    "KEY=VALUE,… of drop, dup, reorder, corrupt (1% or 0.01), delay (2ms, 2ms~0.5ms), "
+    "KEY=VALUE,… with the keys drop, dup, reorder, corrupt (1% or 0.01), delay (2ms, 2ms~0.5ms), "
     "rate (1Gbit), seed (7)";
 
 /// EINVAL: names the part that is wrong and the form that it should have.

@@ -24,9 +24,8 @@ Status set_log(Settings& s, std::string_view value) {
     s.log = level;
     return Ok{};
   }
-  return Error{EINVAL, "\"" + std::string{value} +
-                           "\" is not valid; use one of off, error, warn, "
-                           "info, debug"};
+  return Error{EINVAL,
+               "\"" + std::string{value} + "\" is not valid; use off, error, warn, info or debug"};
 }
 
 Status set_only(Settings& s, std::string_view value) {
@@ -49,7 +48,7 @@ Status set_wire(Settings& s, std::string_view value) {
     s.wire = WireKind::udp;
     return Ok{};
   }
-  return Error{EINVAL, "\"" + std::string{value} + "\" is not a wire; there is: udp"};
+  return Error{EINVAL, "\"" + std::string{value} + "\" is not a wire; use udp"};
 }
 
 Status set_file(std::string& file, std::string_view value) {
@@ -58,18 +57,18 @@ Status set_file(std::string& file, std::string_view value) {
 }
 
 constexpr std::array kVariables{
-    Variable{"VERBENA_LOG", "--log", "off|error|warn|info|debug", "how much is logged to stderr",
+    Variable{"VERBENA_LOG", "--log", "off|error|warn|info|debug", "what is logged to stderr",
              set_log},
     Variable{"VERBENA_ONLY", "--only", "0|1", "1 hides the devices of real hardware", set_only},
     Variable{"VERBENA_FAULTS", "--faults", "SPEC",
-             "what the network does to the frames that leave, as drop=1%,delay=2ms", set_faults},
-    Variable{"VERBENA_PCAP", "--pcap", "FILE", "every frame, as pcapng",
+             "lose, delay or damage frames that leave, for example drop=1%,delay=2ms", set_faults},
+    Variable{"VERBENA_PCAP", "--pcap", "FILE", "write every frame, as pcapng",
              [](Settings& s, std::string_view v) { return set_file(s.pcap, v); }},
     Variable{"VERBENA_TRACE", "--trace", "FILE",
-             "posts, frames, retries, completions, as JSON lines",
+             "write posts, frames, retries and completions, as JSON lines",
              [](Settings& s, std::string_view v) { return set_file(s.trace, v); }},
     Variable{"VERBENA_STATS", "--stats", "-|FILE",
-             "counters at the end: - as a table to stderr, FILE as JSON",
+             "print counters at the end: - as a table to stderr, FILE as JSON",
              [](Settings& s, std::string_view v) { return set_file(s.stats, v); }},
     Variable{"VERBENA_WIRE", "--wire", "udp", "how frames move", set_wire},
 };
@@ -97,7 +96,7 @@ Status set(Settings& settings, std::string_view name, std::string_view value) {
     auto done = v.set(settings, value);
     return done ? done : Error{done.error().code, who + ": " + done.error().message};
   }
-  return Error{EINVAL, who + ": no such variable; the valid ones are" + list_of_variables()};
+  return Error{EINVAL, who + ": there is no such variable; use one of" + list_of_variables()};
 }
 
 Reading read_environment(const char* const* environment) {
@@ -106,7 +105,7 @@ Reading read_environment(const char* const* environment) {
     const std::string_view entry{*environment};
     const auto equals = entry.find('=');
     if (!entry.starts_with(kPrefix) || equals == std::string_view::npos) continue;
-    // As CI sets it where a job has none.
+    // CI sets an empty value if a job has none.
     if (equals + 1 == entry.size() && is_variable(entry.substr(0, equals))) continue;
     const auto done = set(reading.settings, entry.substr(0, equals), entry.substr(equals + 1));
     if (!done) reading.problems.push_back(done.error().message);

@@ -55,7 +55,7 @@ class ForShell(Case):
 
 @dataclasses.dataclass(frozen=True)
 class ForGithub(Case):
-    """Lines for $GITHUB_ENV; files are named from / on, since each step has a folder of its own."""
+    """Lines for $GITHUB_ENV; files have absolute paths, because each step has its own folder."""
 
     def run(self, host, network):
         need_programs("ibv_devices")
@@ -85,7 +85,7 @@ class ForDocker(Case):
         expect(variables["VERBENA_PCAP"] == "/none/of/ours", f"{variables}")
         status, output = host.run(end.namespace, [host.verbena, "env", "--format", "docker", "--pcap",
                                                   "relative"], preload=False)
-        check_output(status, output, 2, ("from / on",))
+        check_output(status, output, 2, ("absolute path",))
         del variables["VERBENA_PCAP"]
         return devices_with(host, end, variables)
 

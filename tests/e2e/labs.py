@@ -276,7 +276,7 @@ def wrong_usage():
         Wrong(LO, "labs/wrong/all-one-end", arguments=("all", "server"), says="both ends"),
         Wrong(LO, "labs/wrong/all-gives-what-each-takes", status=1, timeout=90,
               arguments=("all", "--device", "vb_nosuch", "--drop", "1%", "--timeout", "5"),
-              says=r"(?s)" + hint + r".*loss +is run without --drop 1%, which it doesn't take"),
+              says=r"(?s)" + hint + r".*loss +runs without --drop 1%, because it"),
         Wrong(LO, "labs/wrong/rate-nan", arguments=("loss", "--rates", "0,nan"),
               says="0.001 to 50"),
         Wrong(LO, "labs/wrong/rate-tiny", arguments=("loss", "--rates", "1e-9"),

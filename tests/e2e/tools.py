@@ -81,7 +81,7 @@ class StatShows(Case):
                 process.wait(host.deadline(5))
         expect(stat_json(host, end) == {}, "killed processes are still shown")
         status, output = host.run(end.namespace, [host.verbena, "stat"], preload=False)
-        return check_output(status, output, 0, ("no process of yours",))
+        return check_output(status, output, 0, ("none of your processes",))
 
     @staticmethod
     def _check_process(process):
@@ -319,16 +319,16 @@ def run_cases():
     yield Tool(LO, "tool/run-wire", arguments("run", "--wire", "udp", "--", "ibv_devices"),
                ("vb_lo",))
     yield Tool(LO, "tool/run-no-such-wire", arguments("run", "--wire", "shm", "--", "true"),
-               (r'--wire.*"shm" is not a wire; there is: udp',), 2)
+               (r'--wire.*"shm" is not a wire; use udp',), 2)
     yield Tool(LO, "tool/run-no-such-wire-variable", arguments("run", "--", "true"),
-               (r'VERBENA_WIRE: "shm" is not a wire; there is: udp',), 2, (("VERBENA_WIRE", "shm"),))
+               (r'VERBENA_WIRE: "shm" is not a wire; use udp',), 2, (("VERBENA_WIRE", "shm"),))
     for option in ("--pcap", "--trace"):
         yield Tool(LO, f"tool/run{option}-of-nothing", arguments("run", option, "--", "true"),
-                   (rf"{option}.*where is the FILE",), 2)
+                   (rf"{option}.*FILE is missing",), 2)
     yield Tool(LO, "tool/run-wrong-option", arguments("run", "--no-such", "--", "true"),
                ("--no-such", "--help"), 2)
     yield Tool(LO, "tool/run-options-of-the-program", arguments("run", "ibv_devinfo", "-v"),
-               ("-v", "Put -- in front"), 2)
+               ("-v", "Put -- before PROGRAM"), 2)
     yield Tool(LO, "tool/run-nothing", arguments("run"), ("PROGRAM is required",), 2)
     yield Tool(LO, "tool/run-not-executable", not_executable, ("not executable by this user",), 126)
     yield Tool(LO, "tool/run-folder", arguments("run", "--", "/usr"), ("not a regular file",), 126)

@@ -33,18 +33,18 @@ constexpr auto kRunExamples = R"(Examples:
   tshark -r out.pcapng --disable-protocol rpcordma
   verbena run --stats --trace out.jsonl -- ib_write_bw -d vb_lo 127.0.0.1
 
-Exit status: the program's own; 2 bad option or VERBENA_* variable; 126 the program can't run
-on our device (the reason is printed); 127 no such program.)";
+Exit status: that of the program; 2 bad option or VERBENA_* variable; 126 the program can't run
+on our device (the reason is printed); 127 there is no such program.)";
 
 constexpr auto kEnvExamples = R"text(Examples:
   eval "$(verbena env)"; ibv_devices
   eval "$(verbena env --only --faults seed=7,drop=1%)"
   verbena env --format github --pcap captures/all.pcapng >> "$GITHUB_ENV"
   verbena env --format docker > verbena.env; docker run --env-file verbena.env …
-  verbena env --format systemd                    lines for [Service] of a unit file
+  verbena env --format systemd                    prints lines for [Service] of a unit file
 
-For docker and systemd the files of --pcap and the like are named as the program will see them.
-A container needs Verbena at the same path. Setuid and static programs stay without our devices.
+For docker and systemd, name the files of --pcap, --trace and --stats as the program sees them.
+A container needs Verbena at the same path. Setuid and static programs don't see our devices.
 
 Exit status: 0; 2 bad option or VERBENA_* variable.)text";
 
@@ -52,34 +52,34 @@ constexpr auto kCompletionExamples = R"text(Examples:
   source <(verbena completion bash)
   verbena completion fish > ~/.config/fish/completions/verbena.fish
 
-An installed Verbena has these scripts where the shells look for them.)text";
+An installed Verbena has put these scripts into the folders where the shells look.)text";
 
 constexpr auto kDevicesExamples = R"(Examples:
   verbena devices
   verbena devices --json | jq -r '.[].name // empty'
 
-Behind the devices come the interfaces that have none, and why (in JSON: name null, problem).
+After the devices come the interfaces without one, with the reason (JSON: name null, problem).
 
-Exit status: 0, or 1 when there is no device.)";
+Exit status: 0; 1 there is no device.)";
 
 constexpr auto kStatExamples = R"(Examples:
   verbena stat
   verbena stat --watch 1
   verbena stat --json | jq '.[] | {pid, program, ports}'
 
-Shows your own processes in this network namespace. Bytes count IP and UDP headers. Errors are
-damaged and refused packets, and requests that failed; --json has each under the kernel's name.
+Shows your own processes in this network namespace. Bytes include IP and UDP headers. Errors are
+damaged packets, refused packets and failed requests; --json has each under the kernel's name.
 
-Exit status: 0, also when there is no such process.)";
+Exit status: 0, even if there is no such process.)";
 
 constexpr auto kNetnsExamples = R"(Examples:
-  verbena netns                                   a shell on the left; it says how to go on
-  verbena netns left -- COMMAND                   a command on the left
-  verbena netns right -- COMMAND                  from there: a command on the right
+  verbena netns                                   starts a shell on the left, which prints help
+  verbena netns left -- COMMAND                   runs a command on the left
+  verbena netns right -- COMMAND                  in that shell: runs a command on the right
   verbena netns --mtu 9000 -- sh -c '
     verbena netns right -- verbena lab hello server & verbena lab hello client 10.99.0.2; wait'
 
-Exit status: the command's own; 1 when the namespaces can't be made, and why is printed.)";
+Exit status: that of the command; 1 the namespaces can't be made (the reason is printed).)";
 
 constexpr std::array kLogLevels{"off", "error", "warn", "info", "debug"};
 constexpr std::array kShells{"bash", "zsh", "fish"};
@@ -96,35 +96,36 @@ std::string check_faults(const std::string& spec) {
   return parsed ? "" : parsed.error().message;
 }
 
-/// CLI11 takes whatever follows, "--" and the next option as well.
+/// CLI11 takes any next word for the value, even "--" or an option.
 std::string check_file(const std::string& name) {
   if (!name.starts_with('-')) return "";
-  return fmt::format("{}: where is the FILE? (one of that name would be ./{})", name, name);
+  return fmt::format("{} is an option, and FILE is missing (for a file of that name: ./{})", name,
+                     name);
 }
 
 std::string check_wire(const std::string& name) {
-  settings::Settings nobodys;
+  settings::Settings unused;
   const auto wire = std::ranges::find(settings::variables(), "--wire", &settings::Variable::option);
-  const auto set = wire->set(nobodys, name);
+  const auto set = wire->set(unused, name);
   return set ? "" : set.error().message;
 }
 
-/// As `verbena run` and `verbena env` have them.
+/// The options that `verbena run` and `verbena env` share.
 void add_variable_options(CLI::App* command, VariableOptions& options) {
   command->add_flag("--only", options.only, "Hide the devices of real hardware (VERBENA_ONLY=1)");
-  command->add_option("--log", options.log, "What is logged to stderr (VERBENA_LOG)")
+  command->add_option("--log", options.log, "Set what is logged to stderr (VERBENA_LOG)")
       ->check(CLI::IsMember(kLogLevels));
   command
       ->add_option("--faults", options.faults,
-                   "What the network does to the frames that PROGRAM sends (VERBENA_FAULTS), "
-                   "for both directions give it to both ends:\n" +
+                   "Lose, delay or damage frames that PROGRAM sends (VERBENA_FAULTS); "
+                   "for both directions, give it to both ends:\n" +
                        std::string{settings::kFaultForm})
       ->type_name("SPEC")
       ->check(CLI::Validator{check_faults, ""});
   command
       ->add_option("--pcap", options.pcap,
-                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); a "
-                   "second process' file has its process id in the name")
+                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); the "
+                   "file of a second process has its process id in the name")
       ->type_name("FILE")
       ->check(CLI::Validator{check_file, ""});
   command
@@ -139,14 +140,15 @@ void add_variable_options(CLI::App* command, VariableOptions& options) {
                  "to FILE as JSON (VERBENA_STATS)")
       ->option_text("[=FILE]");
   command
-      ->add_option("--wire", options.wire,
-                   "How frames move (VERBENA_WIRE). There is: udp, RoCEv2 over UDP sockets")
+      ->add_option(
+          "--wire", options.wire,
+          "Choose how frames move (VERBENA_WIRE); only udp exists: RoCEv2 over UDP sockets")
       ->type_name("NAME")
       ->check(CLI::Validator{check_wire, ""});
 }
 
 /// Takes side and command off the end of `verbena netns [--mtu N] [SIDE] [--] COMMAND…`, so that
-/// none of the command's words is taken for ours; returns how many words remain.
+/// CLI11 doesn't read the command's words as ours. Returns the number of words that remain.
 int take_netns_command(int argc, char** argv, NetnsOptions& options) {
   if (argc < 2 || argv[1] != std::string_view{"netns"}) return argc;
   int end = 2;
@@ -162,14 +164,14 @@ int take_netns_command(int argc, char** argv, NetnsOptions& options) {
   return std::min(end, argc);
 }
 
-/// Newer versions of CLI11 would set a footer as one paragraph.
+/// Newer versions of CLI11 would print a footer as one paragraph.
 void keep_lines(auto& formatter) {
   if constexpr (requires { formatter.enable_footer_formatting(false); }) {
     formatter.enable_footer_formatting(false);
   }
 }
 
-/// The commands, and what the command line says to each.
+/// The commands, and the options that the command line gives to each.
 struct Cli {
   CLI::App app{"Verbena: a user-space RoCEv2 NIC. Runs unmodified RDMA programs on it.", "verbena"};
   RunOptions run_options;
@@ -202,7 +204,7 @@ void add_env(Cli& cli) {
   cli.env = cli.app.add_subcommand(
       "env", "Print the variables that verbena run sets, for a shell, a service or a container");
   add_variable_options(cli.env, cli.env_options.variables);
-  cli.env->add_option("--format", cli.env_options.format, "Who reads them")
+  cli.env->add_option("--format", cli.env_options.format, "Choose the program that reads them")
       ->check(CLI::IsMember(kEnvFormats))
       ->capture_default_str();
   cli.env->footer(kEnvExamples);
@@ -216,16 +218,16 @@ void add_devices(Cli& cli) {
 }
 
 void add_stat(Cli& cli) {
-  cli.stat =
-      cli.app.add_subcommand("stat", "Show what the processes that use the devices are doing");
+  cli.stat = cli.app.add_subcommand("stat",
+                                    "Show the processes that use the devices, with their counters");
   cli.stat->add_flag("--json", cli.stat_options.json, "Print JSON");
-  cli.stat->add_option("--watch", cli.stat_options.watch, "Look again every SECONDS, until ended")
+  cli.stat->add_option("--watch", cli.stat_options.watch, "Repeat every SECONDS, until interrupted")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 86400.0));
   cli.stat->footer(kStatExamples);
 }
 
-/// Its words are the labs' own, --help too.
+/// The lab itself reads its options, --help too.
 void add_lab(Cli& cli) {
   cli.lab = cli.app.add_subcommand(
       "lab", "Learn by running: verbena lab list, verbena lab NAME, verbena lab all");
@@ -237,8 +239,8 @@ void add_lab(Cli& cli) {
 void add_netns(Cli& cli) {
   cli.netns = cli.app.add_subcommand(
       "netns",
-      "Two hosts to try things on, without root: verbena netns [left|right] [-- COMMAND…]");
-  cli.netns->add_option("--mtu", cli.netns_options.mtu, "Of the cable between them")
+      "Make two hosts on one machine, without root: verbena netns [left|right] [-- COMMAND…]");
+  cli.netns->add_option("--mtu", cli.netns_options.mtu, "Set the MTU of the cable between them")
       ->check(CLI::Range(1280, 9000))
       ->capture_default_str();
   cli.netns->footer(kNetnsExamples);
@@ -246,7 +248,7 @@ void add_netns(Cli& cli) {
 
 void add_texts(Cli& cli) {
   cli.completion =
-      cli.app.add_subcommand("completion", "Print a script that lets a shell complete our words");
+      cli.app.add_subcommand("completion", "Print a script for the completion of a shell");
   cli.completion->add_option("SHELL", cli.shell, "The shell")
       ->required()
       ->check(CLI::IsMember(kShells));
@@ -254,10 +256,10 @@ void add_texts(Cli& cli) {
 
   cli.manual = cli.app.add_subcommand("manual", "Print the manual page of a command, for man -l");
   cli.manual->group("");
-  cli.manual->add_option("COMMAND", cli.page, "Without it, the page of verbena");
+  cli.manual->add_option("COMMAND", cli.page, "The command; without it, verbena itself");
 }
 
-/// In the order in which --help has them.
+/// In the order of --help.
 void add_commands(Cli& cli) {
   cli.app.set_version_flag("--version", "verbena " VERBENA_VERSION);
   cli.app.require_subcommand(1);
@@ -303,7 +305,7 @@ int main_of_verbena(int argc, char** argv) {
     cli.app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
     cli.app.exit(error);
-    if (cli.run->parsed()) fmt::print(stderr, "Put -- in front of the program's own options.\n");
+    if (cli.run->parsed()) fmt::print(stderr, "Put -- before PROGRAM.\n");
     return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return cli.app.exit(error) == 0 ? 0 : kExitUsage;

@@ -9,15 +9,15 @@
 namespace verbena::tool {
 namespace {
 
-/// The labs are what is installed when somebody asks.
+/// The labs are looked up when the shell completes a word.
 constexpr auto kLabs = "$(verbena lab list 2>/dev/null | sed -n 's/^\\([a-z-]*\\)  .*/\\1/p')";
 
-/// Of each lab: what it says itself.
+/// The options of a lab, which the lab itself prints.
 std::string options_of_lab(std::string_view name) {
   return fmt::format("$(verbena lab {} --options 2>/dev/null | cut -d' ' -f1)", name);
 }
 
-/// Its first clause: a completion has half a line for it.
+/// The first clause of a text: a completion has half a line for it.
 std::string brief(const std::string& text) {
   return text.substr(0,
                      std::min({text.find(':'), text.find(" ("), text.find('\n'), text.find(';')}));
@@ -35,7 +35,7 @@ std::string names(const std::vector<CommandDescription>& commands) {
   return text;
 }
 
-/// What stands behind a command's options, as words for a shell.
+/// The words that follow a command's options.
 std::string words_of(const std::string& command) {
   if (command == "lab") return fmt::format("list all {}", kLabs);
   if (command == "netns") return "left right";

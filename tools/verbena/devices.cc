@@ -232,7 +232,7 @@ std::vector<Interface> read_interfaces() {
 
 void print_interfaces(std::span<const Interface> interfaces) {
   if (interfaces.empty()) return;
-  fmt::print("\n{:<16} WHY THERE IS NO DEVICE OF IT\n", "INTERFACE");
+  fmt::print("\n{:<16} WHY IT HAS NO DEVICE\n", "INTERFACE");
   for (const Interface& i : interfaces) fmt::print("{:<16} {}\n", i.name, i.reason);
 }
 

@@ -10,7 +10,7 @@
 namespace verbena::tool {
 namespace {
 
-/// A container or a service has folders and a LD_PRELOAD of its own, not those of this shell.
+/// A container or a service has its own folders and its own LD_PRELOAD, not those of this shell.
 bool is_elsewhere(EnvironmentFormat format) {
   return format == EnvironmentFormat::docker || format == EnvironmentFormat::systemd;
 }
@@ -19,7 +19,7 @@ bool is_elsewhere(EnvironmentFormat format) {
 std::string check_absolute(const settings::Settings& s) {
   for (const std::string& file : {s.pcap, s.trace, s.stats}) {
     if (file.empty() || file == settings::kStderr || file.starts_with('/')) continue;
-    return fmt::format("{}: name the file as the program will see it, from / on", file);
+    return fmt::format("{}: name the file by its absolute path, as the program sees it", file);
   }
   return "";
 }
@@ -57,7 +57,7 @@ int env(const EnvOptions& options) {
       found, [](const EnvironmentEntry& e) { return e.value.find('\n') != std::string::npos; });
   if (broken != found.end() && format != EnvironmentFormat::shell) {
     return fail("env", kExitUsage,
-                fmt::format("{}: --format {} can't hold a value of two lines", broken->name,
+                fmt::format("{}: --format {} can't hold a value with a line break", broken->name,
                             options.format));
   }
   fmt::print("{}", format_environment(found, format));

@@ -24,16 +24,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kUsage = R"(usage: verbena lab list                       the labs, an idea each
-       verbena lab NAME [OPTION…]             both ends on this machine
-       verbena lab NAME server [OPTION…]      one end here …
-       verbena lab NAME client HOST [OPTION…] … and one there (two-qp is in one process; labs with
-                                              ranks have --ranks N --rank I --root HOST)
-       verbena lab NAME --help                what NAME does, and its options
-       verbena lab all [OPTION…]              every one, and a table of the results
+constexpr auto kUsage =
+    R"(usage: verbena lab list                       shows the labs, with the idea of each
+       verbena lab NAME [OPTION…]             runs both ends on this machine
+       verbena lab NAME server [OPTION…]      runs one end here …
+       verbena lab NAME client HOST [OPTION…] … and the other there (two-qp is one process; labs
+                                              with ranks take --ranks N --rank I --root HOST)
+       verbena lab NAME --help                shows what NAME does, and its options
+       verbena lab all [OPTION…]              runs every lab and prints a table of the results
 )";
 
-/// What an option's value is, in either spelling; empty: it isn't there.
+/// The value of an option, in either spelling; empty: the option is missing.
 std::string value_of(std::string_view option, const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view argument = arguments[i];
@@ -45,27 +46,27 @@ std::string value_of(std::string_view option, const std::vector<std::string>& ar
   return {};
 }
 
-/// A name that nobody has is not hardware's: the lab then says which there are.
+/// An unknown name is not hardware: the lab then names the devices.
 bool is_hardware(const std::string& device) {
   std::error_code unknown;
   return !device.empty() && !device.starts_with("vb_") &&
          fs::exists(fs::path{"/sys/class/infiniband"} / device, unknown);
 }
 
-/// Empty for what can't be resolved; opening it says why.
+/// Empty for a path that can't be resolved; the later open says why.
 fs::path resolved(const fs::path& path) {
   std::error_code unresolved;
   const fs::path whole = fs::absolute(path, unresolved);
   return unresolved ? fs::path{} : fs::weakly_canonical(whole, unresolved);
 }
 
-/// Our devices come with the preload library; for others the system's own libraries are right.
+/// Our devices need the preload library; other devices need the system's own libraries.
 std::string prepare_environment(const std::string& library,
                                 const std::vector<std::string>& arguments) {
   if (is_hardware(value_of("--device", arguments))) return "";
   const std::string pcap = value_of("--pcap", arguments), trace = value_of("--trace", arguments);
   if (!resolved(pcap).empty() && resolved(pcap) == resolved(trace)) {
-    return fmt::format("--trace {} is the file of --pcap, too: name another", trace);
+    return fmt::format("--trace {} is also the file of --pcap; name another file", trace);
   }
   // Emptied here, so that both ends find it new; see `verbena run`.
   for (const std::string& path : {pcap, trace}) {
@@ -122,7 +123,7 @@ std::string_view last_line(std::string_view output) {
   return output.substr(output.rfind('\n') + 1);
 }
 
-/// What each lab takes, in their order.
+/// The options that each lab takes, in the order of the labs.
 std::vector<TakenOptions> ask_labs(const std::vector<LabEntry>& labs, const fs::path& folder) {
   std::vector<TakenOptions> taken;
   for (const LabEntry& lab : labs) {
@@ -131,7 +132,7 @@ std::vector<TakenOptions> ask_labs(const std::vector<LabEntry>& labs, const fs::
   return taken;
 }
 
-/// What of the options this lab takes; of the others it says that they are left out.
+/// The options that this lab takes; prints that the others are left out.
 std::vector<std::string> arguments_for(const LabEntry& lab, const TakenOptions& taken,
                                        const std::vector<GivenOption>& given) {
   std::vector<std::string> arguments;
@@ -139,7 +140,7 @@ std::vector<std::string> arguments_for(const LabEntry& lab, const TakenOptions& 
     if (taken.contains(option.name)) {
       arguments.insert(arguments.end(), option.words.begin(), option.words.end());
     } else {
-      fmt::print("{:<18} is run without {}, which it doesn't take\n", lab.name,
+      fmt::print("{:<18} runs without {}, because it doesn't take it\n", lab.name,
                  shell_quoted(option.words));
     }
   }
@@ -211,9 +212,10 @@ int lab(const std::vector<std::string>& words) {
   const std::string& name = words.front();
   const std::vector<std::string> arguments{words.begin() + 1, words.end()};
   if (name == "list") {
-    return arguments.empty() ? list(labs, folder)
-                             : fail("lab", kExitUsage,
-                                    fmt::format("list {}: list takes nothing", arguments.front()));
+    return arguments.empty()
+               ? list(labs, folder)
+               : fail("lab", kExitUsage,
+                      fmt::format("list {}: list takes no options", arguments.front()));
   }
   if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
     return fail("lab", kExitUsage, problem);

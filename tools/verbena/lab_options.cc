@@ -30,7 +30,7 @@ GivenOptions split_options(const std::vector<std::string>& words, const TakenOpt
       given.problem =
           word.starts_with("-")
               ? fmt::format("no lab takes {}", name)
-              : fmt::format("\"{}\": all runs both ends here, and takes options only", word);
+              : fmt::format("\"{}\": all runs both ends here and takes only options", word);
       return given;
     }
     given.options.push_back({name, {word}});

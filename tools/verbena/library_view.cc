@@ -16,7 +16,7 @@ namespace verbena::tool {
 void enter_library_view(char** argv) {
   const PreloadLibrary library = find_preload_library();
   if (!library.problem.empty()) throw std::runtime_error{library.problem};
-  // Captures are for the programs that are watched: `verbena env` may have set them for this shell.
+  // `verbena env` may have set these for this shell; they are meant for other programs.
   for (const char* const file : {"VERBENA_PCAP", "VERBENA_TRACE", "VERBENA_STATS"}) unsetenv(file);
   if (is_preloaded(library.path)) return;
   set_preload_environment(library.path);

@@ -27,8 +27,9 @@ constexpr auto kLeftProcess = "VB_NETNS_LEFT";
 constexpr auto kRightProcess = "VB_NETNS_RIGHT";
 
 constexpr auto kGreeting =
-    R"(Two hosts, one cable. This shell is on the left: 10.99.0.1, fd99::1, device vb_left.
-On the right, 10.99.0.2, fd99::2, device vb_right, run commands with: verbena netns right -- COMMAND
+    R"(Two hosts, connected by a cable.
+left   10.99.0.1, fd99::1, device vb_left    this shell
+right  10.99.0.2, fd99::2, device vb_right   verbena netns right -- COMMAND
 Try:  verbena netns right -- verbena lab hello server &
       verbena lab hello client 10.99.0.2
 )";
@@ -45,7 +46,7 @@ void write_file(const char* path, const std::string& text) {
   if (!written) fail(path);
 }
 
-/// The caller becomes root of a user namespace of its own: root over these two networks alone.
+/// The caller becomes root of its own user namespace: it is root over these two networks only.
 void enter_user_namespace() {
   const auto user = getuid();
   const auto group = getgid();
@@ -63,7 +64,7 @@ void enter_network_namespace() {
   if (unshare(CLONE_NEWNET) != 0) fail("a network namespace");
 }
 
-/// A child that does nothing but be in the right namespace; it ends with us.
+/// A child that only holds the right namespace; it ends with us.
 pid_t hold_right_namespace() {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe");
@@ -110,7 +111,7 @@ std::string wait_until_up(std::string_view name) {
   return fmt::format(
       "for i in $(seq 100); do ip -br link show {0} | grep -q \" UP \" && "
       "! ip -6 addr show dev {0} tentative | grep -q inet6 && exit 0; "
-      "sleep 0.05; done; echo {0} stays down >&2; exit 1; ",
+      "sleep 0.05; done; echo {0} did not come up >&2; exit 1; ",
       name);
 }
 
@@ -143,7 +144,7 @@ int run_and_wait(const std::vector<std::string>& command) {
   const pid_t child = fork();
   if (child < 0) fail("fork");
   if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);  // the command can't do without the right side
+    prctl(PR_SET_PDEATHSIG, SIGTERM);  // the command needs the right side
     _exit(execute(command));
   }
   // The terminal's signals are the command's business.
@@ -176,7 +177,7 @@ int netns(const NetnsOptions& options) {
     if (holder == nullptr) {
       fmt::print(stderr,
                  "verbena netns right: there is no right side here; start `verbena netns` "
-                 "first, and run this within\n");
+                 "and run this command in its shell\n");
       return kExitUsage;
     }
     if (options.command.empty()) {

@@ -39,7 +39,7 @@ std::optional<std::string> check_elf(const std::string& path, std::ifstream& fil
   file.read(reinterpret_cast<char*>(&header), sizeof header);
   // Both classes have e_ident, e_type and e_machine at the same place.
   if (file.gcount() < static_cast<std::streamsize>(sizeof(Elf32_Ehdr))) {
-    return refuse(path, "an ELF file that is cut short");
+    return refuse(path, "a truncated ELF file");
   }
   if (header.e_ident[EI_CLASS] == ELFCLASS32) {
     return refuse(path, "a 32-bit program; the preload library is 64-bit: use a 64-bit build");
@@ -52,7 +52,7 @@ std::optional<std::string> check_elf(const std::string& path, std::ifstream& fil
     Elf64_Phdr segment{};
     file.seekg(static_cast<std::streamoff>(header.e_phoff + i * std::uint64_t{header.e_phentsize}));
     file.read(reinterpret_cast<char*>(&segment), sizeof segment);
-    if (file.gcount() != sizeof segment) return refuse(path, "an ELF file that is cut short");
+    if (file.gcount() != sizeof segment) return refuse(path, "a truncated ELF file");
     if (segment.p_type == PT_INTERP) return std::nullopt;
   }
   return refuse(path,

@@ -24,7 +24,7 @@ using nlohmann::json;
 constexpr auto kRow = "{:>8} {:<16} {:<12} {:>5} {:>12} {:>14} {:>12} {:>14} {:>10} {:>7}\n";
 constexpr auto kClear = "\033[H\033[J";  // of a terminal
 
-/// One process: its own words, under the number that we know it by.
+/// One process: the statistics that it sent, with the pid that we see.
 json process_of(const json& found) {
   if (!found.at("answers")) return found;
   json process = found.at("statistics");
@@ -47,7 +47,7 @@ std::string pid_text(const json& process) {
   return pid == 0 ? "?" : std::to_string(pid);
 }
 
-/// A program may call itself anything; a terminal must not obey it.
+/// A program's name may hold control characters; a terminal must not obey them.
 std::string program_text(const json& process) {
   auto name = process.at("program").get<std::string>();
   std::ranges::replace_if(
@@ -55,7 +55,7 @@ std::string program_text(const json& process) {
   return name;
 }
 
-/// What went wrong, as far as a number can say: --json and --stats have each by its name.
+/// The sum of all error counters: --json and --stats have each by its name.
 std::uint64_t errors_of(const json& counters, const json& hardware) {
   return counters.value("port_rcv_errors", std::uint64_t{0}) +
          counters.value("port_xmit_discards", std::uint64_t{0}) +
@@ -76,7 +76,7 @@ void print_port(const json& process, const json& port) {
 void print_process(const json& process) {
   if (!process.at("answers")) {
     fmt::print("{:>8} {:<16} {}\n", pid_text(process), program_text(process),
-               process.at("stopped") ? "stopped: it can't tell" : "too busy to tell");
+               process.at("stopped") ? "stopped, so it doesn't answer" : "too busy to answer");
     return;
   }
   if (process.at("ports").empty()) {
@@ -89,7 +89,7 @@ void print_table(const json& all) {
   fmt::print(kRow, "PID", "PROGRAM", "DEVICE", "QPS", "SENT", "SENT BYTES", "RECEIVED",
              "RECEIVED BYTES", "SENT AGAIN", "ERRORS");
   for (const json& process : all) print_process(process);
-  if (all.empty()) fmt::print("no process of yours uses a device in this network namespace\n");
+  if (all.empty()) fmt::print("none of your processes uses a device in this network namespace\n");
 }
 
 void show(const StatOptions& options) {
@@ -100,7 +100,7 @@ void show(const StatOptions& options) {
     if (options.watch > 0) fmt::print("{}", isatty(STDOUT_FILENO) != 0 ? kClear : "\n");
     print_table(all);
   }
-  if (std::fflush(stdout) != 0) throw std::runtime_error{"standard output can't be written to"};
+  if (std::fflush(stdout) != 0) throw std::runtime_error{"can't write to standard output"};
 }
 
 }  // namespace

@@ -74,9 +74,9 @@ TEST_F(ProgramCheck, RefusesAnotherMachine) {
 
 TEST_F(ProgramCheck, RefusesAFileCutShort) {
   const std::string whole = elf(PT_INTERP);
-  EXPECT_THAT(reason_to_refuse(write(whole.substr(0, 20))).value(), HasSubstr("cut short"));
+  EXPECT_THAT(reason_to_refuse(write(whole.substr(0, 20))).value(), HasSubstr("truncated"));
   EXPECT_THAT(reason_to_refuse(write(whole.substr(0, sizeof(Elf64_Ehdr) + 8))).value(),
-              HasSubstr("cut short"));
+              HasSubstr("truncated"));
 }
 
 TEST_F(ProgramCheck, RefusesSetuidAndSetgid) {
