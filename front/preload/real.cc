@@ -17,8 +17,8 @@ void* library() {
 void* symbol(const char* name, const char* version, Absence absence) {
   void* const found = library() != nullptr ? dlvsym(library(), name, version) : nullptr;
   if (found == nullptr && absence == Absence::logged) {
-    host::log(host::LogLevel::warn, "{}: not in {} at version {}", name, VERBENA_REAL_LIBIBVERBS,
-              version);
+    host::log(host::LogLevel::warn, "{}: {} doesn't have it at version {}", name,
+              VERBENA_REAL_LIBIBVERBS, version);
   }
   return found;
 }

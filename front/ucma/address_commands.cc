@@ -53,7 +53,7 @@ Status resolve(Ucma& ucma, Id& id, const std::optional<SocketEndpoint>& source,
     from = {.v6 = id.v6, .address = id.source.value_or(from.address), .port = id.source_port};
   }
   if (from.v6 != destination.v6) {
-    return Error{EINVAL, "an address of each family can't reach the other"};
+    return Error{EINVAL, "source and destination are of different address families"};
   }
   if (from.any()) {
     auto chosen = host::source_address(destination.address, destination.scope);

@@ -46,7 +46,7 @@ Result<Channel*> Channel::open(bool close_on_exec, bool nonblocking, int& fd) {
   const bool known = next::get<"fstat", decltype(fstat)>()(ends[0], &status) == 0;
   if (!known || !remember_descriptor(ends[0], status.st_ino)) {
     const Error error = known ? Error{EMFILE, "descriptor " + std::to_string(ends[0]) +
-                                                  " is beyond what event channels can have: close "
+                                                  " is too large for an event channel: close "
                                                   "some, or lower the limit (ulimit -n)"}
                               : refused("fstat of the event channel");
     kernel::close(ends[0]);

@@ -38,8 +38,8 @@ struct Command {
   [[nodiscard]] Status answer(std::uint64_t address, const void* bytes, std::size_t size,
                               std::size_t at_least) const {
     if (room < at_least) {
-      return Error{ENOSPC, "room for " + std::to_string(room) + " bytes of the answer, which has " +
-                               std::to_string(at_least)};
+      return Error{ENOSPC, "the answer has at least " + std::to_string(at_least) +
+                               " bytes, and there is room for " + std::to_string(room)};
     }
     return copy_to_program(address, bytes, std::min(room, size));
   }

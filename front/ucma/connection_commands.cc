@@ -187,7 +187,8 @@ Status reject(Ucma& ucma, const Command& command) {
   if (!id.connection) return wrong_state("connecting");
   constexpr std::uint8_t kVendorOption = 35;  // rdma_reject_ece()
   if (c.reason != 0 && c.reason != 28 && c.reason != kVendorOption) {
-    return Error{EINVAL, "reason " + std::to_string(c.reason) + " is not the consumer's to give"};
+    return Error{EINVAL,
+                 "reason " + std::to_string(c.reason) + " can't be given by a program; use 28"};
   }
   Status rejected = Ok{};
   nic.manage([&](cm::ConnectionManager& manager, Instant) {
@@ -226,7 +227,7 @@ Status notify(Ucma& ucma, const Command& command) {
   Id& id = found->id;
   host::Nic& nic = found->nic;
   if (c.event != IBV_EVENT_COMM_EST || !id.connection) {
-    return Error{EINVAL, "only IBV_EVENT_COMM_EST of a connection is of interest"};
+    return Error{EINVAL, "only IBV_EVENT_COMM_EST is accepted, for an id with a connection"};
   }
   Status noted = Ok{};
   nic.manage([&](cm::ConnectionManager& manager, Instant) {

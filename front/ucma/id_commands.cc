@@ -24,7 +24,7 @@ Result<cm::Transport> transport_of(unsigned qp_type) {
     case IBV_QPT_XRC_RECV:
       return cm::Transport::xrc;
     default:
-      return Error{EINVAL, "qp_type " + std::to_string(qp_type) + " is none of RC, UC, UD, XRC"};
+      return Error{EINVAL, "qp_type " + std::to_string(qp_type) + " is not RC, UC, UD or XRC"};
   }
 }
 
@@ -39,7 +39,7 @@ Result<unsigned> qp_type_of(unsigned space, unsigned asked) {
     case RDMA_PS_IB:
       return asked;
     default:
-      return Error{EINVAL, "port space " + std::to_string(space) + " is none of rdma_cm's"};
+      return Error{EINVAL, "port space " + std::to_string(space) + " is not known to rdma_cm"};
   }
 }
 
@@ -65,7 +65,8 @@ Status set_id_option(Id& id, const rdma_ucm_set_option& c) {
     case RDMA_OPTION_ID_ACK_TIMEOUT: {
       auto value = option_value<std::uint8_t>(c);
       if (!value) return value.error();
-      if (*value > 31) return Error{EINVAL, "an ACK timeout is 0 to 31"};
+      if (*value > 31)
+        return Error{EINVAL, "the ACK timeout " + std::to_string(*value) + " must be 0 to 31"};
       id.ack_timeout = *value;
       return Ok{};
     }
@@ -89,7 +90,7 @@ Status set_id_option(Id& id, const rdma_ucm_set_option& c) {
       return Ok{};
     }
     default:
-      return Error{ENOSYS, "no option " + std::to_string(c.optname) + " of RDMA_OPTION_ID"};
+      return Error{ENOSYS, "RDMA_OPTION_ID has no option " + std::to_string(c.optname)};
   }
 }
 
@@ -131,7 +132,7 @@ Status migrate_id(Ucma& ucma, const Command& command) {
   const auto inode = channel_inode(from_fd);
   Channel* const from = inode ? ucma.find_channel(*inode) : nullptr;
   if (from == nullptr) {
-    return Error{EINVAL, "descriptor " + std::to_string(c.fd) + " is no event channel"};
+    return Error{EINVAL, "descriptor " + std::to_string(c.fd) + " is not an event channel"};
   }
   auto id = ucma.find_id(*from, c.id);
   if (!id) return id.error();
@@ -155,7 +156,7 @@ Status set_option(Ucma& ucma, const Command& command) {
   auto id = ucma.find_id(command.channel, c.id);
   if (!id) return id.error();
   if (c.level == RDMA_OPTION_ID) return set_id_option(**id, c);
-  return Error{ENOSYS, "no options of level " + std::to_string(c.level) +
+  return Error{ENOSYS, "there are no options of level " + std::to_string(c.level) +
                            ": paths of RoCE follow from the addresses"};
 }
 

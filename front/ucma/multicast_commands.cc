@@ -21,10 +21,10 @@ bool is_group(const IpAddress& a) {
 
 Status join(Ucma& ucma, const Command& command, Id& id, std::uint64_t uid, std::uint64_t response,
             const SocketEndpoint& group) {
-  if (!id.datagrams) return Error{EINVAL, "only datagrams (RDMA_PS_UDP) have groups"};
+  if (!id.datagrams) return Error{EINVAL, "only ids of RDMA_PS_UDP can join groups"};
   if (!id.device || !id.source) return Error{EINVAL, "the id must be bound to an address"};
   if (!is_group(group.address)) {
-    return Error{EINVAL, group.address.text() + " is no multicast address"};
+    return Error{EINVAL, group.address.text() + " is not a multicast address"};
   }
   if (group.v6 != id.v6) return Error{EINVAL, "the group is of another address family"};
   Membership& membership = ucma.create_membership(id, uid);
@@ -58,7 +58,8 @@ Status join_ip_multicast(Ucma& ucma, const Command& command) {
 Status join_multicast(Ucma& ucma, const Command& command) {
   const auto c = command.as<rdma_ucm_join_mcast>();
   if (c.addr_size == 0 || c.addr_size > sizeof c.addr) {
-    return Error{EINVAL, "an address of " + std::to_string(c.addr_size) + " bytes"};
+    return Error{EINVAL, "addr_size " + std::to_string(c.addr_size) + ": must be 1 to " +
+                             std::to_string(sizeof c.addr)};
   }
   if (c.join_flags >= RDMA_MC_JOIN_FLAG_RESERVED) return Error{EINVAL, "unknown join_flags"};
   const auto group = parse_endpoint(&c.addr, c.addr_size);

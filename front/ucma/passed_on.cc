@@ -96,7 +96,8 @@ std::optional<Status> pass_on(Ucma& ucma, std::uint32_t number, const Command& c
 Status hand_over(Ucma& ucma, std::uint32_t number, const Command& command) {
   Id* const id = id_of(ucma, number, command);
   if (id == nullptr || id->state != IdState::idle) {
-    return Error{EADDRNOTAVAIL, "the id is bound to our devices, and the address is another's"};
+    return Error{EADDRNOTAVAIL,
+                 "the id is bound to our devices, but the address belongs to another device"};
   }
   const auto handle = create_in_kernel(ucma, *id);
   if (!handle) return handle.error();
@@ -116,7 +117,7 @@ bool listen_in_kernel(Ucma& ucma, Id& id, int backlog) {
   if (done) return true;
   ucma.detach_from_kernel(id);
   const Error& why = done.error();
-  host::log(host::LogLevel::warn, "rdma_listen, port {}: not at devices of the kernel's: {}",
+  host::log(host::LogLevel::warn, "rdma_listen, port {}: can't listen on the kernel's devices: {}",
             id.source_port, why.message.empty() ? std::strerror(why.code) : why.message);
   return false;
 }

@@ -177,7 +177,7 @@ Status query(Ucma& ucma, const Command& command) {
     case kQueryIbService:
       return Error{ENODATA, "no services were resolved"};
     default:
-      return Error{ENOSYS, "no query " + std::to_string(c.option)};
+      return Error{ENOSYS, "there is no query " + std::to_string(c.option)};
   }
 }
 
@@ -202,7 +202,7 @@ Status init_qp_attr(Ucma& ucma, const Command& command) {
   } else if (!parameters || id.datagrams ||
              (c.qp_state != IBV_QPS_RTR && c.qp_state != IBV_QPS_RTS)) {
     return Error{EINVAL, "no attributes for state " + std::to_string(c.qp_state) +
-                             ": there is no peer yet, or the state is none of INIT, RTR, RTS"};
+                             ": there is no peer yet, or the state is not INIT, RTR or RTS"};
   } else {
     c.qp_state == IBV_QPS_RTR ? put_rtr(a, id, *parameters) : put_rts(a, id, *parameters);
   }

@@ -34,9 +34,9 @@ Id& Ucma::create_id(Channel& channel) {
 
 Result<Id*> Ucma::find_id(Channel& channel, std::uint32_t handle) {
   const auto found = ids_.find(handle);
-  if (found == ids_.end()) return Error{ENOENT, "no such id: " + std::to_string(handle)};
+  if (found == ids_.end()) return Error{ENOENT, "there is no id " + std::to_string(handle)};
   if (found->second->channel != &channel) {
-    return Error{EINVAL, "id " + std::to_string(handle) + " is another event channel's"};
+    return Error{EINVAL, "id " + std::to_string(handle) + " belongs to another event channel"};
   }
   return found->second.get();
 }
@@ -102,7 +102,7 @@ Membership& Ucma::create_membership(Id& id, std::uint64_t uid) {
 Result<Membership*> Ucma::find_membership(std::uint32_t handle) {
   const auto found = memberships_.find(handle);
   if (found == memberships_.end()) {
-    return Error{ENOENT, "no such membership: " + std::to_string(handle)};
+    return Error{ENOENT, "there is no membership " + std::to_string(handle)};
   }
   return found->second.get();
 }

@@ -72,7 +72,7 @@ Result<std::uint8_t> answering_gid(const host::Device& device, const IpAddress& 
   });
   if (found != device.gids.end()) return static_cast<std::uint8_t>(found - device.gids.begin());
   return Error{EINVAL,
-               fmt::format("the GRH says that the datagram came to {}, which is no GID of {}",
+               fmt::format("the GRH says that the datagram came to {}, which is not a GID of {}",
                            destination.text(), device.name)};
 }
 

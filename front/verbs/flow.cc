@@ -21,7 +21,7 @@ Result<Flow*> create(Qp& qp, const ibv_flow_attr& attr) {
   if (!is_live(qp.nic)) return inherited("the queue pair");
   // As the kernel has it: UD could be steered, others couldn't.
   if (qp.qp_base.qp_type == IBV_QPT_UD) {
-    return Error{EOPNOTSUPP, "flows of UD queue pairs are not supported: those of RAW_PACKET are"};
+    return Error{EOPNOTSUPP, "flows of UD queue pairs are not supported; use RAW_PACKET"};
   }
   if (qp.qp_base.qp_type != IBV_QPT_RAW_PACKET) {
     return Error{EINVAL, fmt::format("queue pair type {}: must be IBV_QPT_RAW_PACKET ({})",

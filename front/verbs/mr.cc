@@ -34,7 +34,7 @@ constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 Status check_access(unsigned access) {
   if ((access & newer::kAccessFlushPersistent) != 0) {
-    return Error{EINVAL, fmt::format("access {:#x}: nothing here makes memory persistent; "
+    return Error{EINVAL, fmt::format("access {:#x}: the memory is not persistent; "
                                      "IBV_ACCESS_FLUSH_GLOBAL is supported",
                                      access)};
   }
@@ -76,7 +76,9 @@ struct Rereg {
 Rereg reregister(Mr& mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access) {
   const auto has = [&](int bit) { return (flags & bit) != 0; };
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0) {
-    return {IBV_REREG_MR_ERR_INPUT, Error{EINVAL, fmt::format("flags {:#x}", flags)}};
+    return {IBV_REREG_MR_ERR_INPUT,
+            Error{EINVAL, fmt::format("flags {:#x}: must be 1 to {:#x}", flags,
+                                      int{IBV_REREG_MR_FLAGS_SUPPORTED})}};
   }
   if (has(IBV_REREG_MR_CHANGE_TRANSLATION) && (length == 0 || address == nullptr)) {
     return {IBV_REREG_MR_ERR_INPUT, Error{EINVAL, "a new translation needs addr and length"}};
@@ -153,9 +155,10 @@ ibv_mr* alloc_null_mr(ibv_pd* pd) {
 
 Status check_dm_access(unsigned access) {
   if ((access & IBV_ACCESS_ZERO_BASED) == 0 || (access & IBV_ACCESS_ON_DEMAND) != 0) {
-    return Error{EINVAL, fmt::format("access {:#x}: device memory is registered zero based, and "
-                                     "not on demand",
-                                     access)};
+    return Error{EINVAL,
+                 fmt::format("access {:#x}: device memory must be registered zero based and "
+                             "not on demand",
+                             access)};
   }
   return check_access(access);
 }
@@ -171,7 +174,10 @@ int advise_mr(ibv_pd* ibpd, ibv_advise_mr_advice advice, std::uint32_t flags, ib
       return Error{EOPNOTSUPP, fmt::format("advice {} is unknown", number)};
     }
     if ((flags & ~std::uint32_t{IBV_ADVISE_MR_FLAG_FLUSH}) != 0 || count == 0) {
-      return Error{EINVAL, fmt::format("flags {:#x}, {} ranges", flags, count)};
+      return Error{
+          EINVAL,
+          fmt::format("flags {:#x}, {} ranges: flags must be 0 or FLUSH, with 1 range or more",
+                      flags, count)};
     }
     const Pd& pd = pd_of(ibpd);
     if (!is_live(pd.nic)) return inherited("the protection domain");

@@ -34,7 +34,7 @@ Status check(const ibv_context* context, const ibv_parent_domain_init_attr& attr
   }
   const bool allocators = (attr.comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
   if (allocators && (attr.alloc == nullptr || attr.free == nullptr)) {
-    return Error{EINVAL, "alloc and free are needed, both"};
+    return Error{EINVAL, "alloc and free are both needed"};
   }
   return Ok{};
 }
@@ -70,7 +70,7 @@ Status destroy(Td* td) {
   {
     const auto lock = lock_lists();
     if (td->parents > 0) {
-      return Error{EBUSY, fmt::format("{} parent domains still have it", td->parents)};
+      return Error{EBUSY, fmt::format("{} parent domains still use it", td->parents)};
     }
     context_of(td->context).objects.tds.erase(td);
   }

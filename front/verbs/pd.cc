@@ -21,7 +21,7 @@ Status destroy(Pd* pd) {
       return Error{EBUSY, fmt::format("{} address handles are still in it", pd->address_handles)};
     }
     if (pd->parents > 0) {
-      return Error{EBUSY, fmt::format("{} parent domains still stand for it", pd->parents)};
+      return Error{EBUSY, fmt::format("{} parent domains still use it", pd->parents)};
     }
   }
   if (pd->below != nullptr) return destroy_parent(pd);

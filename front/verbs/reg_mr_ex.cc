@@ -30,8 +30,9 @@ Status check_mask(std::uint64_t mask) {
     return Error{EOPNOTSUPP, ""};  // as ibv_reg_dmabuf_mr(), which programs probe
   }
   if ((mask & MrInit::kAddress) == 0 || (mask & kDmaBuf) != 0) {
-    return Error{EINVAL,
-                 fmt::format("comp_mask {:#x}: either ADDR, or FD, FD_OFFSET and IOVA", mask)};
+    return Error{
+        EINVAL,
+        fmt::format("comp_mask {:#x}: must have either ADDR, or FD, FD_OFFSET and IOVA", mask)};
   }
   return Ok{};
 }
@@ -39,7 +40,7 @@ Status check_mask(std::uint64_t mask) {
 Result<ibv_mr*> register_ex(ibv_pd* pd, const MrInit& init) {
   if (const Status s = check_mask(init.comp_mask); !s) return s.error();
   if ((init.comp_mask & MrInit::kBuffer) != 0) {
-    if (!is_our_buf(init.buffer)) return Error{EINVAL, "the buffer is none of this device's"};
+    if (!is_our_buf(init.buffer)) return Error{EINVAL, "the buffer doesn't belong to this device"};
     const Status s = check_in_buf(init.buffer, pd, init.address, init.length);
     if (!s) return s.error();
   }

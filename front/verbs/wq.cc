@@ -166,8 +166,8 @@ Result<std::optional<host::Spread>> spread_of(const ibv_context* context,
   if ((attr.comp_mask & kBoth) != kBoth || attr.qp_type != IBV_QPT_RAW_PACKET ||
       attr.rwq_ind_tbl == nullptr || attr.rwq_ind_tbl->context != context) {
     return Error{EINVAL,
-                 "IND_TABLE and RX_HASH belong together, to a queue pair of type "
-                 "RAW_PACKET, and the table to the same context"};
+                 "IND_TABLE and RX_HASH must be given together, for a queue pair of type "
+                 "RAW_PACKET, with a table of the same context"};
   }
   if (const Status s = check_hash(attr.rx_hash_conf); !s) return s.error();
   packet::ReceiveHash::Key key;
@@ -192,7 +192,7 @@ Status destroy(Wq* wq) {
   {
     const auto lock = lock_lists();
     if (wq->tables != 0) {
-      return Error{EBUSY, fmt::format("wq {:#x}: still in {} places of indirection tables",
+      return Error{EBUSY, fmt::format("wq {:#x}: still in {} entries of indirection tables",
                                       wq->wq_num, wq->tables)};
     }
   }

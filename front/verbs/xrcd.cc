@@ -23,7 +23,7 @@ Status check(const ibv_xrcd_init_attr& attr) {
                                      kNeeded)};
   }
   if (attr.fd == -1 && (attr.oflags & O_CREAT) == 0) {
-    return Error{EINVAL, "fd -1 makes a new domain: oflags needs O_CREAT"};
+    return Error{EINVAL, "fd -1 makes a new domain, so oflags needs O_CREAT"};
   }
   return Ok{};
 }

@@ -160,7 +160,7 @@ Result<ConnectionId> connect(Core& core, const ConnectParameters& p, Instant now
   if (const auto ok = check(p); !ok) return ok.error();
   if (core.table.full()) {
     return Error{ENOMEM, "connect: " + std::to_string(core.table.size()) +
-                             " connections, no more are possible; close some"};
+                             " connections exist, which is the limit; close some"};
   }
   Connection& c = core.table.add(connection_for(core, p));
   core.send_and_wait(c, c.transaction, request_for(c, p), now);

@@ -86,7 +86,8 @@ Status check_size(const char* call, const char* what, std::size_t size, std::siz
 }
 
 Error no_such_connection(const char* call, ConnectionId id) {
-  return {EINVAL, std::string{call} + ": " + name_of(id) + " is over or never was"};
+  return {EINVAL,
+          std::string{call} + ": " + name_of(id) + " doesn't exist: it ended or was never made"};
 }
 
 Error wrong_state(const char* call, const Connection& c, const char* expected) {

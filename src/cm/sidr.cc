@@ -31,7 +31,7 @@ Result<ConnectionId> Sidr::request(const SidrRequestParameters& p, Instant now) 
   }
   if (resolutions_.size() >= core_.config.max_connections) {
     return Error{ENOMEM, "sidr_request: " + std::to_string(resolutions_.size()) +
-                             " requests, no more are possible; wait for their answers"};
+                             " requests wait, which is the limit; wait for their answers"};
   }
   Resolution s;
   s.id = core_.new_id();
@@ -59,7 +59,7 @@ Status Sidr::reply(ConnectionId id, const SidrReplyParameters& p) {
   if (s.active) {
     return Error{EINVAL, "sidr_reply: connection " +
                              std::to_string(static_cast<std::uint64_t>(id)) +
-                             " is a request of ours; there is nothing to reply to"};
+                             " is our own request; only a received request can be replied to"};
   }
   if (auto fits =
           check_size("sidr_reply", "private data", p.private_data.size(), CmSidrRep::kPrivateSize);

@@ -43,7 +43,7 @@ Status Nic::prefetch(engine::PdId pd, const engine::Sge& range, bool write) {
       return Error{code, fmt::format("lkey {:#x}: {}", range.lkey.value(), why)};
     };
     if (region == nullptr) return refusal(ENOENT, "no such memory region");
-    if (region->pd != pd) return refusal(EPERM, "of another protection domain");
+    if (region->pd != pd) return refusal(EPERM, "the region belongs to another protection domain");
     if ((region->access & engine::Access::kOnDemand) == 0) {
       return refusal(EINVAL, "not registered with IBV_ACCESS_ON_DEMAND");
     }
@@ -67,7 +67,7 @@ Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engin
   auto present = state_->shard().locked([&](ShardState& s) -> Result<engine::MemoryRegion> {
     const engine::MemoryRegion* found = s.rnic.find_region(key);
     if (found == nullptr) return Error{EINVAL, "no such memory region"};
-    if (s.rnic.is_null(*found)) return Error{EINVAL, "it is the null region"};
+    if (s.rnic.is_null(*found)) return Error{EINVAL, "the region is the null region"};
     return *found;
   });
   if (!present) return present;

@@ -102,15 +102,15 @@ Result<SharedTable> SharedTable::map(Fd memfd) {
   if (seals < 0 || (seals & kSeals) != kSeals || ::fstat(memfd.get(), &status) != 0 ||
       status.st_size != static_cast<off_t>(sizeof(Layout))) {
     return Error{EPROTO,
-                 "registry's table from a peer: not of our version; do processes of "
-                 "different Verbena versions run side by side?"};
+                 "registry: the table of a peer has another version; do processes of "
+                 "different Verbena versions run here?"};
   }
   void* memory =
       ::mmap(nullptr, sizeof(Layout), PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
   if (memory == MAP_FAILED) return system_error(errno, "mmap of the registry's table");
   std::unique_ptr<Layout, Unmap> layout{static_cast<Layout*>(memory)};
   if (layout->magic != Layout::kMagic) {
-    return Error{EPROTO, "registry's table from a peer: unknown version"};
+    return Error{EPROTO, "registry: the table of a peer has an unknown version"};
   }
   return SharedTable{std::move(memfd), std::move(layout)};
 }

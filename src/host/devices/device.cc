@@ -126,7 +126,8 @@ std::vector<Device> devices_of(const LinkTable& links) {
 std::vector<Device> list_devices() {
   const auto links = ask_for_links();
   if (!links) {
-    log(LogLevel::warn, "no devices: {}", links.error().message);
+    log(LogLevel::warn, "no devices, because the network interfaces can't be listed: {}",
+        links.error().message);
     return {};
   }
   std::vector<Device> out = devices_of(*links);

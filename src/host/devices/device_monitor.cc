@@ -69,7 +69,7 @@ void DeviceMonitor::take_news() {
   if (stale_) {
     auto asked = ask_for_links();
     if (!asked) {
-      log(LogLevel::warn, "network interfaces may have changed unseen: {}", asked.error().message);
+      log(LogLevel::warn, "changes of network interfaces may be missed: {}", asked.error().message);
       return;
     }
     links_ = std::move(*asked);

@@ -114,9 +114,10 @@ Result<LinkTable> ask_for_links() {
     if (!second) return second.error();
     if (*first && *second) return links;
   }
-  return Error{EAGAIN, fmt::format("the network interfaces changed in each of {} looks at them; "
-                                   "try again",
-                                   kMostLooks)};
+  return Error{
+      EAGAIN, fmt::format("the network interfaces changed during each of {} attempts to list them; "
+                          "try again",
+                          kMostLooks)};
 }
 
 Result<LinkNews> LinkNews::subscribe() {
@@ -127,8 +128,7 @@ Result<LinkNews> LinkNews::subscribe() {
   groups.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (kernel::bind(fd->get(), reinterpret_cast<const sockaddr*>(&groups), sizeof groups) != 0) {
     // Some sandboxes tell nobody. The devices are then those of now.
-    log(LogLevel::warn, "changes of network interfaces won't be seen: rtnetlink: {}",
-        std::strerror(errno));
+    log(LogLevel::warn, "can't watch the network interfaces: rtnetlink: {}", std::strerror(errno));
   }
   return LinkNews{std::move(*fd), std::make_unique<Buffer>()};
 }

@@ -44,7 +44,7 @@ std::vector<WithoutDevice> without_device(const LinkTable& links,
 std::string without_device_as_json() {
   const auto links = ask_for_links();
   if (!links) {
-    log(LogLevel::warn, "no interfaces: {}", links.error().message);
+    log(LogLevel::warn, "can't list the network interfaces: {}", links.error().message);
     return "[]";
   }
   std::string text;

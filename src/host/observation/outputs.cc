@@ -14,7 +14,8 @@ namespace {
 
 void log_other_name(const std::string& wanted, const std::string& got) {
   if (wanted == got) return;
-  log(LogLevel::warn, "{} is taken: this process ({}) writes {}", wanted, getpid(), got);
+  log(LogLevel::warn, "{} is in use by another process, so this process ({}) writes to {}", wanted,
+      getpid(), got);
 }
 
 void print(std::string_view text) {
@@ -53,11 +54,11 @@ void Outputs::log_errors(const Wires& wires) {
   const wire::Capture* const capture = wires.capture();
   if (capture != nullptr && !capture_failed_ && !capture->error().empty()) {
     capture_failed_ = true;
-    log(LogLevel::warn, "capture: {}; it ends here, traffic goes on", capture->error());
+    log(LogLevel::warn, "capture: {}; the capture ends, the traffic goes on", capture->error());
   }
   if (trace_ != nullptr && !trace_failed_ && !trace_->error().empty()) {
     trace_failed_ = true;
-    log(LogLevel::warn, "trace: {}; it ends here, traffic goes on", trace_->error());
+    log(LogLevel::warn, "trace: {}; the trace ends, the traffic goes on", trace_->error());
   }
 }
 

@@ -88,7 +88,7 @@ Status RawPorts::remove_rule(FlowRules::Id id) {
     if (listener.rules.empty()) listeners_.erase(it);
     return Ok{};
   }
-  return Error{EINVAL, "no such flow"};
+  return Error{EINVAL, "there is no such flow"};
 }
 
 void RawPorts::deliver(engine::QueuePair& qp, std::span<const std::uint8_t> frame, Taker& taker) {
@@ -132,7 +132,7 @@ packet::EthernetSink::Sent RawPorts::send(Qpn from, std::span<const std::uint8_t
   }
   // As with an unplugged cable, the frame is gone and nobody is at fault.
   if (port.reported != code) {
-    log(LogLevel::warn, "qp {:#x}: raw packets of {} bytes don't leave by interface {}: {}",
+    log(LogLevel::warn, "qp {:#x}: can't send raw packets of {} bytes on interface {}: {}",
         from.value(), frame.size(), port.interface, std::strerror(code));
     port.reported = code;
   }

@@ -83,8 +83,8 @@ Status Reachability::open_datagrams(const Device& device, QueuePair& qp) {
     if (port && qp.ports->add(address, *port)) continue;
     problem = port ? Error{ENOMEM, fmt::format("it has {} addresses already", SourcePorts::kMost)}
                    : port.error();
-    log(LogLevel::warn, "qp {:#x}: no datagrams at {}: {}", qp.qpn.value(), address.text(),
-        problem->message);
+    log(LogLevel::warn, "qp {:#x} can't receive datagrams at {}: {}", qp.qpn.value(),
+        address.text(), problem->message);
   }
   if (qp.ports->empty() && problem) return *problem;
   wildcards_.add(qp);
