@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -90,6 +91,7 @@ class Line {
     return all;
   }
   [[nodiscard]] const Faults& faults() const { return faults_; }
+  void observe(Observer* observer) { faults_.observe(observer); }
 
   Instant now{1s};
   std::vector<Arrival> arrivals;
@@ -121,6 +123,39 @@ TEST(Faults, WithoutAnyEverythingArrivesAtOnceAndInOrder) {
   ASSERT_EQ(line.arrivals.size(), 100u);
   EXPECT_TRUE(std::ranges::is_sorted(line.numbers()));
   EXPECT_EQ(line.arrivals.back().when, Instant{1s});
+}
+
+/// Which fault struck which frame.
+struct Strikes final : Observer {
+  void dropped(std::string_view, const packet::Datagram&) override {}
+  void struck(Fault what, std::span<const std::uint8_t> frame) override {
+    all[what].push_back(load_be32(&frame[kNumber]));
+  }
+
+  std::map<Fault, std::vector<std::uint32_t>> all;
+};
+
+TEST(Faults, TheObserverIsToldOfEachAndSeesTheFrameAsItWas) {
+  Strikes strikes;
+  Line line{{.drop = 0.1, .duplicate = 0.1, .reorder = 0.1, .corrupt = 0.1}};
+  line.observe(&strikes);
+  constexpr std::uint32_t kFew = 1000;
+  line.send_all(kFew, 1us);
+  const FaultCounters& counters = line.faults().counters();
+  EXPECT_EQ(strikes.all[Fault::drop].size(), counters.dropped);
+  EXPECT_EQ(strikes.all[Fault::duplicate].size(), counters.duplicated);
+  EXPECT_EQ(strikes.all[Fault::reorder].size(), counters.reordered);
+  EXPECT_EQ(strikes.all[Fault::corrupt].size(), counters.corrupted);
+  std::set<std::uint32_t> lost;
+  for (std::uint32_t i = 0; i < kFew; ++i) lost.insert(i);
+  for (const Arrival& a : line.arrivals) {
+    if (a.intact) lost.erase(a.number);
+  }
+  std::set<std::uint32_t> told;
+  for (const Fault what : {Fault::drop, Fault::corrupt}) {
+    told.insert(strikes.all[what].begin(), strikes.all[what].end());
+  }
+  EXPECT_EQ(told, lost);
 }
 
 TEST(Faults, DropsTheShareAskedFor) {

@@ -2,6 +2,7 @@
 
 #include "wire/udp/udp_wire.h"
 
+#include <gmock/gmock.h>
 #include <net/if.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <filesystem>
 
 #include "tests/support/station.h"
+#include "wire/observer.h"
 
 namespace verbena::wire::test {
 namespace {
@@ -110,6 +112,33 @@ TEST(UdpWire, DropsAndCountsDamagedFrames) {
   ASSERT_TRUE(run_until({&b}, [&] { return !b.sink.frames.empty(); }));
   EXPECT_EQ(b.sink.frames[0].frame, frame_to(b.qpn(), 100, 2));
   EXPECT_EQ(b.counters().icrc_errors, 1u);
+}
+
+/// The reasons, with the bytes of each frame.
+struct Losses final : Observer {
+  void dropped(std::string_view reason, const packet::Datagram& d) override {
+    all.emplace_back(reason, d.bytes.size());
+  }
+  void struck(Fault, std::span<const std::uint8_t>) override {}
+
+  std::vector<std::pair<std::string, std::size_t>> all;
+};
+
+TEST(UdpWire, TellsOfEachFrameThatItDrops) {
+  Station b{loopback(2)};
+  Losses losses;
+  b.wire->observe(&losses);
+  const RawSender sender{loopback(3)};
+  auto damaged = sender.sealed(b.address, frame_to(b.qpn(), 100, 1));
+  damaged[50] ^= 1;
+  sender.send(b.address, damaged);
+  sender.send(b.address, std::vector<std::uint8_t>(15, 0x04));
+  sender.send(b.address, sender.sealed(b.address, frame_to(Qpn{0x1234}, 100, 2)));  // slot 0
+  ASSERT_TRUE(run_until({&b}, [&] { return losses.all.size() == 3; }));
+  EXPECT_THAT(losses.all, testing::ElementsAre(testing::Pair("icrc_errors", 104u),
+                                               testing::Pair("malformed", 15u),
+                                               testing::Pair("handover_drops", 104u)));
+  b.wire->observe(nullptr);
 }
 
 TEST(UdpWire, AcceptsAForeignIdentification) {
