@@ -26,7 +26,7 @@ ctest_preset = ctest --preset $(1) -j $(JOBS)
 property_tests = SEEDS=$(1) build/release/tests/verbena_sim_test --gtest_brief=1 --gtest_filter='*Property*'
 mutants = tests/mutants/run.py --jobs $(JOBS)
 
-build: ## the programs, in build/bin
+build: ## builds the programs, in build/bin
 	@scripts/deps.sh build
 	@$(call build_preset,release,programs)
 
@@ -34,18 +34,18 @@ everything: # the programs, the tests and the benchmarks
 	@scripts/deps.sh build
 	@$(call build_preset,release)
 
-run: build ## the two-minute tour: a stock program, every lab, RDMA beside TCP
+run: build ## runs the two-minute tour: a stock program, every lab, RDMA beside TCP
 	@scripts/deps.sh test
 	@scripts/demo.sh build/bin/verbena
 
-test: everything ## everything that must pass
+test: everything ## runs every test
 	@scripts/deps.sh test
 	@scripts/deps.sh clients || echo "the tests of missing clients (UCX, MPI, fio, Slurm, tgt, …) are skipped"
 	@scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"
 	@$(call ctest_preset,release)
 	@tests/e2e/run.py --build build/release --again 2
 
-test-all: test ## test; more random programs, a short soak; again with each sanitizer, fuzzers (60 s each); mutants
+test-all: test ## runs test, more random programs, a short soak, the tests with each sanitizer, fuzzers (60 s each) and mutants
 	@scripts/deps.sh fuzz
 	@$(call property_tests,10000)
 	@tests/e2e/run.py --build build/release --soak 120
@@ -54,7 +54,7 @@ test-all: test ## test; more random programs, a short soak; again with each sani
 	@$(call build_preset,fuzz); $(call ctest_preset,fuzz)
 	@$(mutants)
 
-test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine; ONLY=REGEX chooses cases
+test-kernel: build ## tests against the kernel's SoftRoCE (rxe) in a virtual machine; ONLY=REGEX chooses cases
 	@if ! scripts/deps.sh kernel; then \
 	  echo "SKIPPED test-kernel: QEMU or its helpers are missing and can't be installed"; exit 0; fi; \
 	prefix=$$(mktemp -d /tmp/verbena-kernel-test.XXXXXX); trap 'rm -rf "$$prefix"' EXIT; \
@@ -63,18 +63,18 @@ test-kernel: build ## against the kernel's SoftRoCE (rxe) in a virtual machine; 
 	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
 	exit $$status
 
-test-systems: ## on Debian 12, 13 and testing, with clang 16 and 19, on arm64; ONLY=REGEX chooses cases
+test-systems: ## tests on Debian 12, 13 and testing, with clang 16 and 19, on arm64; ONLY=REGEX chooses cases
 	@scripts/deps.sh systems || echo "without debootstrap the cases are skipped"
 	@# The cases NAME/SUITE look at packages.
 	@if tests/systems/run.sh --list $(if $(ONLY),"$(ONLY)") | grep -q /; then \
 	  $(MAKE) --no-print-directory archive deb; fi
 	@tests/systems/run.sh $(if $(ONLY),"$(ONLY)")
 
-mutants: ## plants bugs in a copy of the source, one at a time: the tests must notice each
+mutants: ## plants bugs in a copy of the source, one at a time; the tests must catch each
 	@scripts/deps.sh build
 	@$(mutants)
 
-fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
+fuzz: ## runs each fuzzer for FUZZ_SECONDS (default 600)
 	@scripts/deps.sh build fuzz
 	@$(call build_preset,fuzz)
 	@for fuzzer in build/fuzz/fuzz/*_fuzz; do \
@@ -84,41 +84,41 @@ fuzz: ## each fuzzer for FUZZ_SECONDS (default 600)
 	    -artifact_prefix=build/fuzz/fuzz/ -print_final_stats=1 build/fuzz/fuzz/$${name}_seeds; \
 	done
 
-soak: everything ## SEEDS random programs of each property (default 100000), FRAMES frames of strangers (default 10000000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
+soak: everything ## runs SEEDS random programs of each property (default 100000), FRAMES frames of strangers (default 10000000), then the end-to-end cases in random order for SOAK_SECONDS (default 3600)
 	@scripts/deps.sh test
 	@$(call property_tests,$(SEEDS))
 	@tests/e2e/run.py --build build/release --only flood/ --frames $(FRAMES)
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
 
-bench: everything ## measure, beside what the kernel's own sockets do in the same run
+bench: everything ## measures RDMA and, in the same run, the kernel's own sockets
 	@scripts/deps.sh bench
 	@bench/run.py build
 
-format: ## clang-format every source file in place
+format: ## formats every source file in place
 	@scripts/deps.sh lint
 	@scripts/lint.sh format
 
-lint: ## clang-format (check only), thread safety, clang-tidy, shell and python syntax
+lint: ## checks formatting, thread safety, clang-tidy, shell and python syntax
 	@scripts/deps.sh build lint
 	@cmake --preset dev >/dev/null # the compile commands of today's files
 	@scripts/lint.sh check build/dev $(JOBS)
 
-install: build ## install below PREFIX (default /usr/local); STRIP= keeps the debug information
+install: build ## installs below PREFIX (default /usr/local); STRIP= keeps the debug information
 	@cmake --install build/release $(STRIP) --prefix "$(DESTDIR)$(PREFIX)"
 
-archive: ## build/packages/verbena-VERSION-linux-ARCH.tar.gz: starts on other systems than this one
+archive: ## makes build/packages/verbena-VERSION-linux-ARCH.tar.gz, which runs on other systems too
 	@scripts/deps.sh build
 	@$(call build_preset,portable)
 	@scripts/archive.sh build/portable build/packages
 
-deb: build ## Debian packages of verbena and librdma++-dev, in build/packages
+deb: build ## makes the Debian packages verbena and librdma++-dev, in build/packages
 	@scripts/deps.sh package
 	@scripts/deb.sh build/release build/packages
 
-clean: ## remove build/
+clean: ## removes build/
 	@rm -rf build
 
-help: ## this text
+help: ## prints this text
 	@echo "Verbena: a user-space RoCEv2 NIC. make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
 	@echo "Variables: PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) JOBS=$(JOBS) SOAK_SECONDS=$(SOAK_SECONDS) FUZZ_SECONDS=$(FUZZ_SECONDS) SEEDS=$(SEEDS)"
