@@ -327,9 +327,10 @@ def all_cases():
               ShowsProgress(LO, "labs/progress")]
     found += [Lab(LO, f"labs/send-recv-{option}", lab="send-recv", arguments=(f"--{option}", "20%"))
               for option in ("dup", "duplicate")]
-    found.append(Lab(VETHS[0], "labs/two-qp", timeout=90, lab="two-qp"))  # on another device
+    found += [Lab(VETHS[0], f"labs/{name}", timeout=90, lab=name)  # on another device
+              for name in sorted(ONE_PROCESS)]
     found += [OnDevice(VETHS[0], f"labs/{name}-on-device", timeout=90, lab=name)
-              for name in ("hello", "pingpong", "rendezvous", "loss")]
+              for name in ("hello", "cm", "pingpong", "rendezvous", "loss")]
     found += [Launched(LO, f"labs/{lab}-by-{launcher}", lab=lab, launcher=launcher)
               for lab in sorted(RANKS) for launcher in ("srun", "torchrun")]
     found += [StrangersAtRank0(LO, "labs/strangers-at-rank-0"),

@@ -150,11 +150,11 @@ class ServerDies(EveryLab):
                     process.kill()
 
 
-ONE_PROCESS = {"two-qp"}
+ONE_PROCESS = {"two-qp", "verbs"}
 RANKS = {"parameter-server", "rendezvous"}
 BY_SOCKET = ("across-hosts", "loss", "ud")  # these meet over TCP, with a badge
 STOCK = {"pingpong"}  # speaks with ibv_rc_pingpong, which has no badge
-SHORT = {"hello", "registration", "bulk"}  # over within a second, whatever --iters is
+SHORT = {"hello", "cm", "registration", "bulk"}  # over within a second, whatever --iters is
 
 
 ENDLESS = ("write-read", "imm", "send-recv", "two-qp", "pingpong", "across-hosts", "events",

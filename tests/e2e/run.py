@@ -47,6 +47,8 @@ import examples  # noqa: E402
 import flood  # noqa: E402
 import iser  # noqa: E402
 import labs  # noqa: E402
+import labs_exercises  # noqa: E402
+import labs_readmes  # noqa: E402
 import mpi  # noqa: E402
 import observing  # noqa: E402
 import ports  # noqa: E402
@@ -235,7 +237,7 @@ def main():
     flood.FRAMES = args.frames
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
                progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools, labs,
-               documents, environment, examples, flood)
+               labs_exercises, labs_readmes, documents, environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

@@ -3,7 +3,7 @@
 # shellcheck shell=bash disable=SC2154,SC2034,SC2317  # variables of kernel_test.sh
 
 # Labs whose ends may stand on different devices.
-readonly labs_across='hello write-read imm send-recv pingpong across-hosts atomics flags events ud srq errors file'
+readonly labs_across='hello cm write-read imm send-recv pingpong across-hosts atomics flags events ud srq errors file'
 
 readonly lab_limit=80  # seconds, less than case_limit
 
@@ -36,7 +36,7 @@ judge_lab() { # ROLE END STATUS LOG
 }
 
 # Labs without a server and a client, and labs of equals.
-readonly labs_alone='two-qp' labs_of_ranks='parameter-server rendezvous'
+readonly labs_alone='two-qp verbs' labs_of_ranks='parameter-server rendezvous'
 is_one_of() { [[ " $2 " == *" $1 "* ]]; } # WORD WORDS
 
 lab_in_vm() { # NAME LAB
