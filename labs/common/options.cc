@@ -100,6 +100,9 @@ void hand_over(const DeviceOptions& device_options, const Options& options) {
   if (!spec.empty()) setenv("VERBENA_FAULTS", spec.c_str(), 1);
   if (!device_options.pcap.empty()) setenv("VERBENA_PCAP", device_options.pcap.c_str(), 1);
   if (!device_options.trace.empty()) setenv("VERBENA_TRACE", device_options.trace.c_str(), 1);
+  // The wire on which every packet can be seen, unless the user chose one.
+  const bool looks = !(device_options.pcap + device_options.trace).empty();
+  if (looks) setenv("VERBENA_WIRE", "udp", 0);
   if (options.stats && ours) setenv("VERBENA_STATS", "-", 1);
 }
 

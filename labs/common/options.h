@@ -62,7 +62,8 @@ struct Answered {
 
 /// Throws Answered, having printed why; or, for `--options`, what the lab takes: an option a line,
 /// with a word behind it if it wants a value. Sets the VERBENA_* variables that the faults, --pcap,
-/// --trace and --stats stand for: call it before the first verb.
+/// --trace and --stats stand for, and VERBENA_WIRE where packets are to be seen: call it before the
+/// first verb.
 [[nodiscard]] Options parse(int argc, char** argv, const Defaults& defaults);
 
 }  // namespace lab

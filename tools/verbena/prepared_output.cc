@@ -22,7 +22,7 @@ PreparedOutput prepare_output(const std::string& path, EarlierContent content) {
   }
   struct stat status {};
   fstat(fd, &status);
-  // A process that writes to the file holds this lock.
+  // A process that writes to the file holds its lock; the writers of a trace share one.
   if (content == EarlierContent::discarded && S_ISREG(status.st_mode) &&
       flock(fd, LOCK_EX | LOCK_NB) == 0 && ftruncate(fd, 0) != 0) {
     file.problem = fmt::format("{}: ftruncate: {}", path, std::strerror(errno));

@@ -13,8 +13,8 @@ struct PreparedOutput {
 
 enum class EarlierContent { kept, discarded };
 
-/// Whether it can be written. What a program that still runs writes to it is kept in any case: the
-/// new one's file gets its process id in the name.
+/// Whether it can be written. What a program that still runs writes to it is kept in any case: a
+/// trace is then continued, another file of the new one gets its process id in the name.
 [[nodiscard]] PreparedOutput prepare_output(const std::string& path, EarlierContent content);
 
 }  // namespace verbena::tool

@@ -53,6 +53,19 @@ TEST_F(PrepareOutput, KeepsWhatAProgramStillWritesTo) {
   ::close(writer);
 }
 
+TEST_F(PrepareOutput, KeepsATraceAsLongAsOneOfItsWritersRuns) {
+  const int first = ::open((folder / "old").c_str(), O_WRONLY | O_CLOEXEC);
+  const int second = ::open((folder / "old").c_str(), O_WRONLY | O_CLOEXEC);
+  ASSERT_EQ(::flock(first, LOCK_SH), 0);
+  ASSERT_EQ(::flock(second, LOCK_SH), 0);
+  ::close(first);
+  EXPECT_EQ(prepare_output(folder / "old", EarlierContent::discarded).problem, "");
+  EXPECT_GT(std::filesystem::file_size(folder / "old"), 0u);
+  ::close(second);
+  EXPECT_EQ(prepare_output(folder / "old", EarlierContent::discarded).problem, "");
+  EXPECT_EQ(std::filesystem::file_size(folder / "old"), 0u);
+}
+
 TEST_F(PrepareOutput, SaysWhyItCant) {
   EXPECT_THAT(prepare_output(folder / "no/such", EarlierContent::kept).problem,
               HasSubstr("No such file or directory"));
