@@ -48,6 +48,28 @@ A container needs Verbena at the same path. Setuid and static programs don't see
 
 Exit status: 0; 2 bad option or VERBENA_* variable.)text";
 
+constexpr auto kTraceExamples = R"(Examples:
+  verbena trace -- sh -c 'ibv_rc_pingpong -d vb_lo -g 0 & ibv_rc_pingpong -d vb_lo -g 0 localhost'
+  verbena trace --faults drop=2% --html loss.html -- PROGRAM …
+  verbena trace -o out.jsonl -- PROGRAM …         keep the trace; verbena report out.jsonl reads it
+
+PROGRAM and all processes that it starts write into one trace. Without -o the report is printed
+when PROGRAM has ended, and the trace is removed.
+
+Exit status: the program's own.)";
+
+constexpr auto kReportExamples = R"(Examples:
+  verbena report out.jsonl                        a ladder for each conversation, then a summary
+  verbena report out.jsonl --only errors          losses, repetitions, refusals, failures
+  verbena report out.jsonl --html out.html        one page to zoom and click, for any browser
+  verbena report left.jsonl right.jsonl           of two machines: matched packet by packet
+  verbena report capture.pcapng                   of any RoCEv2 device: hardware, the kernel's
+
+FILE is a trace (--trace FILE of verbena run) or a capture (pcapng or pcap; tcpdump -w, --pcap).
+Times are milliseconds since the first event of the report.
+
+Exit status: 0; 1 when a file can't be read or written.)";
+
 constexpr auto kCompletionExamples = R"text(Examples:
   source <(verbena completion bash)
   verbena completion fish > ~/.config/fish/completions/verbena.fish
@@ -181,7 +203,11 @@ struct Cli {
   NetnsOptions netns_options;
   std::string shell;
   std::string page;
+  TraceOptions trace_options;
+  ReportOptions report_options;
   CLI::App* run = nullptr;
+  CLI::App* trace = nullptr;
+  CLI::App* report = nullptr;
   CLI::App* env = nullptr;
   CLI::App* stat = nullptr;
   CLI::App* lab = nullptr;
@@ -208,6 +234,55 @@ void add_env(Cli& cli) {
       ->check(CLI::IsMember(kEnvFormats))
       ->capture_default_str();
   cli.env->footer(kEnvExamples);
+}
+
+void add_trace(Cli& cli) {
+  TraceOptions& options = cli.trace_options;
+  cli.trace = cli.app.add_subcommand(
+      "trace", "Run a program and show what its queue pairs did: verbena trace -- PROGRAM …");
+  cli.trace->add_option("-o,--output", options.output, "Keep the trace in FILE")
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
+  cli.trace->add_option("--html", options.html, "Write the report as one page, to FILE")
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
+  cli.trace->add_flag("--report", options.report, "Print the report also with -o");
+  cli.trace->add_option("--faults", options.faults, "As verbena run has it: drop=1%,delay=2ms, …")
+      ->type_name("SPEC")
+      ->check(CLI::Validator{check_faults, ""});
+  cli.trace->add_option("PROGRAM", options.command, "The program and its arguments")
+      ->required()
+      ->type_name("[ARGUMENT…]");
+  cli.trace->footer(kTraceExamples);
+}
+
+void add_report(Cli& cli) {
+  ReportOptions& options = cli.report_options;
+  cli.report = cli.app.add_subcommand(
+      "report", "Show what traces and captures hold: every packet between its two ends");
+  cli.report->add_option("FILE", options.files, "Traces and captures")
+      ->required()
+      ->type_name("FILE…");
+  cli.report->add_option("--qp", options.qpn, "Only this queue pair and its peer: 0x0001a2")
+      ->type_name("QPN");
+  cli.report->add_option("--from", options.from, "Only from this time on")
+      ->type_name("MILLISECONDS");
+  cli.report->add_option("--to", options.to, "Only up to this time")->type_name("MILLISECONDS");
+  cli.report->add_option("--only", options.only, "Only signs of trouble")
+      ->check(CLI::IsMember({"errors"}));
+  cli.report->add_flag("--states", options.states, "Show changes of state, too");
+  cli.report->add_flag("--fold", options.fold, "Print what repeats itself once");
+  cli.report->add_option("--lines", options.lines, "At most so many lines of each ladder")
+      ->type_name("COUNT");
+  cli.report->add_flag("--summary", options.summary, "Print the summary only");
+  cli.report->add_flag("--requests", options.requests, "List every request, not the slowest 20");
+  cli.report->add_option("--html", options.html, "Write one self-contained page to FILE")
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
+  cli.report->add_option("--svg", options.svg, "Write the first ladder as a picture to FILE")
+      ->type_name("FILE")
+      ->check(CLI::Validator{check_file, ""});
+  cli.report->footer(kReportExamples);
 }
 
 void add_devices(Cli& cli) {
@@ -266,6 +341,8 @@ void add_commands(Cli& cli) {
   cli.app.footer(kExamples);
   keep_lines(*cli.app.get_formatter());
   add_run(cli);
+  add_trace(cli);
+  add_report(cli);
   add_env(cli);
   add_devices(cli);
   add_stat(cli);
@@ -278,6 +355,8 @@ int execute(Cli& cli, char** argv) {
   if (cli.netns->parsed()) return netns(cli.netns_options);
   if (cli.lab->parsed()) return lab(cli.lab->remaining());
   if (cli.stat->parsed()) return stat(cli.stat_options, argv);
+  if (cli.trace->parsed()) return trace(cli.trace_options);
+  if (cli.report->parsed()) return report(cli.report_options);
   if (cli.env->parsed()) return env(cli.env_options);
   if (cli.completion->parsed()) return print(completion(describe(cli.app), cli.shell));
   if (cli.manual->parsed()) return print(manual_page(describe(cli.app), cli.page));
@@ -305,7 +384,7 @@ int main_of_verbena(int argc, char** argv) {
     cli.app.parse(argc, argv);
   } catch (const CLI::ExtrasError& error) {
     cli.app.exit(error);
-    if (cli.run->parsed()) fmt::print(stderr, "Put -- before PROGRAM.\n");
+    if (cli.run->parsed() || cli.trace->parsed()) fmt::print(stderr, "Put -- before PROGRAM.\n");
     return kExitUsage;
   } catch (const CLI::ParseError& error) {
     return cli.app.exit(error) == 0 ? 0 : kExitUsage;

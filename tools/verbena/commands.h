@@ -2,6 +2,9 @@
 
 // The subcommands of `verbena`. Each returns the exit status.
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +45,32 @@ struct EnvOptions {
 };
 /// Prints what run() would set.
 int env(const EnvOptions& options);
+
+struct TraceOptions {
+  std::string output;  // empty: the trace isn't kept
+  std::string html;
+  std::string faults;
+  bool report = false;  // also when the trace is kept
+  std::vector<std::string> command;
+};
+/// Runs the program to its end, and reports what was traced; returns the program's status.
+int trace(const TraceOptions& options);
+
+struct ReportOptions {
+  std::vector<std::string> files;
+  std::optional<std::uint32_t> qpn;
+  std::optional<double> from;  // milliseconds
+  std::optional<double> to;
+  std::string only;  // "errors"
+  bool states = false;
+  bool fold = false;
+  bool summary = false;   // without the ladder
+  bool requests = false;  // all of them in the summary
+  std::size_t lines = 0;  // of each ladder at most; 0: all
+  std::string html;
+  std::string svg;
+};
+int report(const ReportOptions& options);
 
 struct DevicesOptions {
   bool json = false;

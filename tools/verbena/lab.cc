@@ -24,12 +24,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr auto kUsage =
+constexpr auto kLabUsage =
     R"(usage: verbena lab list                       shows the labs, with the idea of each
        verbena lab NAME [OPTION…]             runs both ends on this machine
        verbena lab NAME server [OPTION…]      runs one end here …
-       verbena lab NAME client HOST [OPTION…] … and the other there (two-qp is one process; labs
-                                              with ranks take --ranks N --rank I --root HOST)
+       verbena lab NAME client HOST [OPTION…] … and the other there (two-qp and verbs are one
+                                              process; labs with ranks take --ranks N --rank I
+                                              --root HOST)
        verbena lab NAME --help                shows what NAME does, and its options
        verbena lab all [OPTION…]              runs every lab and prints a table of the results
 )";
@@ -188,12 +189,12 @@ int run_all(const std::vector<LabEntry>& labs, const fs::path& folder,
 
 }  // namespace
 
-std::string_view lab_usage() { return kUsage; }
+std::string_view lab_usage() { return kLabUsage; }
 
 int lab(const std::vector<std::string>& words) {
   const bool of_one_lab = !words.empty() && !words[0].starts_with("-") && words[0] != "all";
   if (words.empty() || (!of_one_lab && asks_for_help(words))) {
-    fmt::print("{}", kUsage);
+    fmt::print("{}", kLabUsage);
     return words.empty() ? kExitUsage : 0;
   }
   const PreloadLibrary library = find_preload_library();

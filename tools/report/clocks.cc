@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "tools/report/packet_key.h"
+#include "tools/report/packets.h"
+
+namespace verbena::report {
+namespace {
+
+/// By clock: the two of a packet that left at one and arrived at the other.
+using ClockPair = std::pair<std::string_view, std::string_view>;
+
+/// The shortest time that a packet took from one clock to another, the difference of the two
+/// included.
+std::map<ClockPair, std::int64_t> shortest_ways(const Observations& seen, const Conversations& of) {
+  struct Once {
+    const Observation* sent = nullptr;
+    const Observation* arrived = nullptr;
+    bool often = false;
+  };
+  std::map<PacketKey, Once> packets;
+  for (std::size_t i = 0; i < seen.all.size(); ++i) {
+    const Observation& o = seen.all[i];
+    if (of.of[i].conversation == kNone || (o.kind != Seen::sent && o.kind != Seen::received)) {
+      continue;
+    }
+    Once& once = packets[key_of(o, of.of[i])];
+    const Observation*& place = o.kind == Seen::sent ? once.sent : once.arrived;
+    if (place != nullptr) once.often = true;
+    place = &o;
+  }
+  std::map<ClockPair, std::int64_t> shortest;
+  for (const auto& [key, once] : packets) {
+    if (once.often || once.sent == nullptr || once.arrived == nullptr) continue;
+    const std::string_view from = seen.observers[once.sent->observer].clock;
+    const std::string_view to = seen.observers[once.arrived->observer].clock;
+    const std::int64_t took = once.arrived->time - once.sent->time;
+    const auto [found, is_new] = shortest.try_emplace({from, to}, took);
+    if (!is_new) found->second = std::min(found->second, took);
+  }
+  return shortest;
+}
+
+/// What the clock `b` shows more than `a`: half the difference of the ways there and back, as NTP
+/// takes it. Where packets went one way only, the fastest took no time.
+std::optional<std::int64_t> ahead(const std::map<ClockPair, std::int64_t>& ways, std::string_view a,
+                                  std::string_view b) {
+  const auto there = ways.find({a, b}), back = ways.find({b, a});
+  if (there != ways.end() && back != ways.end()) return (there->second - back->second) / 2;
+  if (there != ways.end()) return there->second;
+  if (back != ways.end()) return -back->second;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<Clock> compare_clocks(const Observations& seen, const Conversations& of) {
+  const auto ways = shortest_ways(seen, of);
+  std::map<std::string_view, Clock> clocks;
+  if (!seen.observers.empty()) clocks[seen.observers.front().clock] = {0, true};
+  for (bool found = true; found;) {  // from clocks that are known to those they met
+    found = false;
+    for (const Observer& o : seen.observers) {
+      if (clocks.contains(o.clock)) continue;
+      for (const auto& [known, clock] : clocks) {
+        const auto more = ahead(ways, known, o.clock);
+        if (!more) continue;
+        clocks[o.clock] = {clock.offset - *more, true};
+        found = true;
+        break;
+      }
+    }
+  }
+  std::vector<Clock> result;
+  for (const Observer& o : seen.observers) {
+    const auto known = clocks.find(o.clock);
+    if (known != clocks.end()) {
+      result.push_back(known->second);
+    } else {
+      result.push_back({o.wall - seen.observers.front().wall, false});
+    }
+  }
+  return result;
+}
+
+}  // namespace verbena::report

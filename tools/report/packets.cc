@@ -1,0 +1,318 @@
+#include "tools/report/packets.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+#include <utility>
+
+#include "base/psn.h"
+#include "packet/packet.h"
+#include "packet/print.h"
+#include "tools/report/connections.h"
+#include "tools/report/packet_key.h"
+
+namespace verbena::report {
+namespace {
+
+using packet::OpcodeInfo;
+
+const OpcodeInfo& info_of(const Event& e) {
+  return packet::info_of(static_cast<packet::Opcode>(e.opcode));
+}
+
+/// The way in one direction of a conversation.
+using Direction = std::pair<std::uint32_t, Side>;
+
+/// Where a packet was seen: as it left, as it arrived, or on its way.
+enum class Point : std::uint8_t { left, arrived, passing };
+
+std::optional<Point> point_of(Seen kind) {
+  switch (kind) {
+    case Seen::sent:
+      return Point::left;
+    case Seen::received:
+    case Seen::dropped:
+      return Point::arrived;
+    case Seen::passing:
+      return Point::passing;
+    case Seen::fault:
+    case Seen::state:
+    case Seen::post_send:
+    case Seen::post_receive:
+    case Seen::retry:
+    case Seen::completion:
+      break;
+  }
+  return std::nullopt;
+}
+
+std::string packet_name(const Observation& o) {
+  if (const auto name = connection_message_name(o); !name.empty()) return std::string{name};
+  const OpcodeInfo& info = packet::info_of(static_cast<packet::Opcode>(o.opcode));
+  if (!info.known()) return fmt::format("opcode {:#04x}", o.opcode);
+  if (info.kind == packet::Kind::acknowledge &&
+      o.headers.size() >= packet::header_size(packet::Opcode{o.opcode})) {
+    const packet::Syndrome syndrome{o.headers[packet::Bth::kSize]};
+    switch (syndrome.type()) {
+      case packet::Syndrome::Type::ack:
+        return "ACK";
+      case packet::Syndrome::Type::rnr_nak:
+        return fmt::format("RNR NAK, timer {}", syndrome.rnr_timer());
+      case packet::Syndrome::Type::nak:
+        return fmt::format("NAK, {}", packet::text(syndrome.nak_code()));
+      case packet::Syndrome::Type::reserved:
+        return "ACKNOWLEDGE, reserved syndrome";
+    }
+  }
+  // The service is the conversation's.
+  const auto blank = info.name.find(' ');
+  const bool has_service = blank == 2 || blank == 3;
+  return std::string{has_service && info.service != packet::Service::own
+                         ? info.name.substr(blank + 1)
+                         : info.name};
+}
+
+class Joiner {
+ public:
+  Joiner(const Observations& seen, const Conversations& of, const std::vector<Time>& times)
+      : seen_{seen}, of_{of}, times_{times} {}
+
+  std::vector<Event> join() {
+    choose_witnesses();
+    for (std::size_t i = 0; i < seen_.all.size(); ++i) group(i);
+    for (auto& [key, group] : groups_) join(group);
+    std::ranges::stable_sort(events_, {}, &Event::time);
+    mark_repetitions();
+    return std::move(events_);
+  }
+
+ private:
+  using Witness = std::uint32_t;  // an observer
+  struct Group {
+    std::vector<std::size_t> left, arrived, passing, faults;  // places of observations
+  };
+
+  [[nodiscard]] bool is_traced(std::size_t i) const {
+    return seen_.observers[seen_.all[i].observer].traced;
+  }
+
+  /// Two observers may have seen a packet at the same point, a trace and a capture of one process:
+  /// one is believed, the trace if there is one.
+  void choose_witnesses() {
+    for (std::size_t i = 0; i < seen_.all.size(); ++i) {
+      const auto point = point_of(seen_.all[i].kind);
+      const Assigned& a = of_.of[i];
+      if (!point || a.conversation == kNone) continue;
+      ++counts_[{a.conversation, a.side}][{*point, seen_.all[i].observer}];
+    }
+    for (const auto& [direction, counts] : counts_) {
+      for (const auto& [seen_at, count] : counts) {
+        const auto& [point, observer] = seen_at;
+        const auto [chosen, is_new] = witnesses_.try_emplace({direction, point}, observer);
+        if (!is_new && seen_.observers[observer].traced) chosen->second = observer;
+      }
+      split_passing(direction, counts);
+    }
+  }
+
+  /// Two captures without directions, one at each end: the one that saw more is at the sender's,
+  /// and where they saw the same, the first file is the left end's.
+  void split_passing(const Direction& direction,
+                     const std::map<std::pair<Point, Witness>, std::size_t>& counts) {
+    std::vector<std::pair<std::size_t, Witness>> passing;
+    for (const auto& [seen_at, count] : counts) {
+      if (seen_at.first == Point::passing) passing.emplace_back(count, seen_at.second);
+    }
+    if (passing.size() < 2) return;
+    auto [first, second] = std::pair{passing[0], passing[1]};
+    const bool swapped =
+        first.first == second.first ? direction.second == Side::right : first.first < second.first;
+    if (swapped) std::swap(first, second);
+    near_sender_[direction] = first.second;
+    near_receiver_[direction] = second.second;
+    witnesses_.erase({direction, Point::passing});
+    witnesses_.try_emplace({direction, Point::left}, first.second);
+    witnesses_.try_emplace({direction, Point::arrived}, second.second);
+  }
+
+  [[nodiscard]] bool witnessed(const Direction& direction, Point point) const {
+    return witnesses_.contains({direction, point});
+  }
+  /// What doesn't arrive there is lost: somebody looks.
+  [[nodiscard]] bool arrivals_are_seen(const Direction& direction) const {
+    const Conversation& c = of_.all[direction.first];
+    return witnessed(direction, Point::arrived) || c.end(other(direction.second)).traced;
+  }
+
+  void group(std::size_t i) {
+    const Observation& o = seen_.all[i];
+    const Assigned& a = of_.of[i];
+    if (a.conversation == kNone) return;
+    const Direction direction{a.conversation, a.side};
+    if (o.kind == Seen::fault) {
+      groups_[key_of(o, a)].faults.push_back(i);
+      return;
+    }
+    auto point = point_of(o.kind);
+    if (!point) return;
+    if (*point == Point::passing && near_sender_.contains(direction)) {
+      point = near_sender_[direction] == o.observer ? Point::left : Point::arrived;
+    }
+    const auto witness = witnesses_.find({direction, *point});
+    if (witness == witnesses_.end()) return;
+    // Traced ends may have several processes: a fork's child that goes on.
+    if (witness->second != o.observer && !is_traced(i)) return;
+    Group& group = groups_[key_of(o, a)];
+    switch (*point) {
+      case Point::left:
+        group.left.push_back(i);
+        break;
+      case Point::arrived:
+        group.arrived.push_back(i);
+        break;
+      case Point::passing:
+        // Seen better at an end.
+        if (!witnessed(direction, Point::left) && !witnessed(direction, Point::arrived)) {
+          group.passing.push_back(i);
+        }
+        break;
+    }
+  }
+
+  Event event_of(std::size_t i) {
+    const Observation& o = seen_.all[i];
+    const OpcodeInfo& info = packet::info_of(static_cast<packet::Opcode>(o.opcode));
+    Event e;
+    e.kind = EventKind::packet;
+    e.side = of_.of[i].side;
+    e.conversation = of_.of[i].conversation;
+    e.time = times_[i];
+    e.opcode = o.opcode;
+    e.psn = o.psn;
+    e.bytes = o.bytes;
+    e.headers = o.headers;
+    e.what = packet_name(o);
+    e.flags.again = o.again;
+    e.flags.ack_request = o.ack_request;
+    e.flags.response = info.is_response();
+    e.flags.connection = !connection_message_name(o).empty();
+    e.flags.rnr = e.what.starts_with("RNR");
+    e.flags.nak = e.what.starts_with("NAK");
+    if (o.kind == Seen::dropped) {
+      e.flags.dropped = true;
+      e.note = o.word;
+    }
+    if (o.again_known) knows_again_.insert({e.conversation, e.side});
+    return e;
+  }
+
+  void by_time(std::vector<std::size_t>& places) const {
+    std::ranges::stable_sort(places, {}, [&](std::size_t i) { return times_[i]; });
+  }
+
+  /// The packets of one key: each arrival belongs to the last that left before it.
+  void join(Group& group) {
+    for (auto* places : {&group.left, &group.arrived, &group.passing, &group.faults}) {
+      by_time(*places);
+    }
+    std::vector<Event> sent;
+    for (const std::size_t i : group.left) sent.push_back(event_of(i));
+    note_faults(group, sent);
+    std::vector<bool> arrived(sent.size());
+    for (auto i = group.arrived.rbegin(); i != group.arrived.rend(); ++i) {
+      const std::size_t place = sender_of(*i, sent, arrived);
+      if (place == sent.size()) {
+        add_alone(*i, !sent.empty());
+        continue;
+      }
+      arrived[place] = true;
+      sent[place].arrived = times_[*i];
+      if (seen_.all[*i].kind == Seen::dropped) {
+        sent[place].flags.dropped = true;
+        sent[place].note = seen_.all[*i].word;
+      }
+    }
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      Event& e = sent[i];
+      const bool seen_there = arrivals_are_seen({e.conversation, e.side});
+      if (!arrived[i] && seen_there) e.flags.lost = true;
+      if (!seen_there) e.flags.one_sided_view = true;
+      events_.push_back(std::move(e));
+    }
+    for (const std::size_t i : group.passing) add_alone(i, false);
+  }
+
+  void note_faults(const Group& group, std::vector<Event>& sent) {
+    std::size_t next = 0;
+    for (const std::size_t i : group.faults) {
+      while (next + 1 < sent.size() && sent[next + 1].time <= times_[i]) ++next;
+      if (next < sent.size()) sent[next].note = fmt::format("--faults {}", seen_.all[i].word);
+    }
+  }
+
+  [[nodiscard]] std::size_t sender_of(std::size_t arrival, const std::vector<Event>& sent,
+                                      const std::vector<bool>& taken) const {
+    std::size_t earliest = sent.size();
+    for (std::size_t i = sent.size(); i-- > 0;) {
+      if (taken[i] || sent[i].note == "--faults drop") continue;
+      earliest = i;
+      if (sent[i].time <= times_[arrival]) return i;
+    }
+    return earliest;  // the clocks aren't that exact
+  }
+
+  /// Nobody saw it leave, or the network made two of one.
+  void add_alone(std::size_t i, bool doubled) {
+    Event e = event_of(i);
+    e.flags.one_sided_view = true;
+    e.flags.duplicate = doubled;
+    if (doubled && e.note.empty()) e.note = "arrived twice";
+    events_.push_back(std::move(e));
+  }
+
+  /// What a capture doesn't say: whether a request had left before. And of all: whether it had
+  /// arrived before.
+  void mark_repetitions() {
+    std::map<Direction, Psn> newest;
+    std::map<Direction, std::set<std::uint32_t>> arrived;
+    std::set<std::string> messages;
+    for (Event& e : events_) {
+      const Direction direction{e.conversation, e.side};
+      if (e.flags.connection && !knows_again_.contains(direction)) {
+        e.flags.again = !messages.insert({e.headers.begin(), e.headers.end()}).second;
+      }
+      const OpcodeInfo& info = info_of(e);
+      if (!info.is_request() || info.deth) continue;
+      if (!knows_again_.contains(direction)) {
+        const auto [last, is_first] = newest.try_emplace(direction, Psn{e.psn});
+        e.flags.again = !is_first && distance(Psn{e.psn}, last->second) <= 0;
+        if (!e.flags.again) last->second = Psn{e.psn};
+      }
+      if (e.flags.lost || e.flags.dropped) continue;
+      const bool is_new = arrived[direction].insert(e.psn).second;
+      if (!is_new && e.flags.again) e.flags.duplicate = true;
+    }
+  }
+
+  const Observations& seen_;
+  const Conversations& of_;
+  const std::vector<Time>& times_;
+  std::map<Direction, std::map<std::pair<Point, Witness>, std::size_t>> counts_;
+  std::map<std::pair<Direction, Point>, Witness> witnesses_;
+  std::map<Direction, Witness> near_sender_, near_receiver_;
+  std::map<PacketKey, Group> groups_;
+  std::set<Direction> knows_again_;
+  std::vector<Event> events_;
+};
+
+}  // namespace
+
+std::vector<Event> join_packets(const Observations& seen, const Conversations& of,
+                                const std::vector<Time>& times) {
+  return Joiner{seen, of, times}.join();
+}
+
+}  // namespace verbena::report
