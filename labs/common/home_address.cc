@@ -10,8 +10,8 @@ std::string home_address(const Options& options) {
   const rdma::Gid gid = in_child(
       options, [&] { return rdma::Context{rdma::Device::by_name(options.device)}.best_gid().gid; });
   check(!gid.is_link_local(),
-        "{} has no address but {}, which is one only together with an interface; give its "
-        "interface another, or start the ends apart: server, and client HOST",
+        "{} has only the link-local address {}; give its interface another address, or start the "
+        "ends separately: server, and client HOST",
         options.device, gid.to_string());
   return gid.to_string();
 }

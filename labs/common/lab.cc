@@ -55,7 +55,7 @@ void end_at_timeout(unsigned limit) {
   struct sigaction action {};
   action.sa_handler = [](int) {
     constexpr std::string_view kWords =
-        "not done within --timeout: give more time, or less to do; or the other end is gone\n";
+        "not done within --timeout: give more time or less work, or the other end is gone\n";
     remove_temporary_folder();
     [[maybe_unused]] const auto written = write(STDERR_FILENO, kWords.data(), kWords.size());
     _exit(kFailed);
@@ -71,7 +71,7 @@ int play(const std::function<void(const Options&)>& part, const Options& options
   const auto too_late = [&](const std::exception& waited_for) {
     std::fflush(stdout);
     fmt::print(stderr,
-               "{}not done within --timeout {} s: give more time, or less to do; or the other end "
+               "{}not done within --timeout {} s: give more time or less work, or the other end "
                "is gone. The last wait was for {}\n",
                prefix, options.timeout, waited_for.what());
     return kFailed;
@@ -98,7 +98,7 @@ int play(const std::function<void(const Options&)>& part, const Options& options
 }
 
 void nobody_came(const Options& options) {
-  throw Failed{fmt::format("nobody connected within {} s; start `verbena lab {} client HOST{}`",
+  throw Failed{fmt::format("no client connected within {} s; start `verbena lab {} client HOST{}`",
                            options.timeout, options.lab, port_option(options))};
 }
 

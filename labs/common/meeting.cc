@@ -49,9 +49,10 @@ void Meeting::wait_for_all(const Options& options, rdma::TcpListener& listener) 
       const auto hello = guest.recv_value<Hello>();
       const unsigned count = ntohl(hello[0]), number = ntohl(hello[1]);
       check(count == rank_.count && number > 0 && number < rank_.count,
-            "{} says it is rank {} of {}; this is rank 0 of {}: two runs on one --port?",
+            "{} says it is rank {} of {}; this is rank 0 of {}: do two runs use one --port?",
             guest.peer(), number, count, rank_.count);
-      check(!places[number - 1], "two say they are rank {}: two runs on one --port?", number);
+      check(!places[number - 1],
+            "two processes say that they are rank {}: do two runs use one --port?", number);
       if (address_.is_zero() || is_loopback(address_)) address_ = guest.local().gid();
       places[number - 1] = std::move(guest);
       --missing;

@@ -17,10 +17,11 @@
 namespace lab {
 namespace {
 
-constexpr auto kFooter = R"(Sizes take K, M, G (powers of 1024). Faults strike what each end sends.
+constexpr auto kFooter =
+    R"(Sizes take K, M, G (powers of 1024). Faults change the packets that each end sends.
 
-Exit status: 0 shown and checked; 1 it failed, and why is printed; 2 usage; 77 skipped: the
-device can't do it, and what it lacks is printed.)";
+Exit status: 0 shown and checked; 1 it failed (the reason is printed); 2 usage; 77 skipped,
+because the device can't do it (the reason is printed).)";
 
 /// Options that Verbena's device itself serves, through its variables.
 struct DeviceOptions {
@@ -53,7 +54,7 @@ std::string memory_problem(const std::string& text) {
 /// A comma would begin another fault, which no option asked for.
 std::string one_value(const std::string& text) {
   if (text.find(',') == std::string::npos) return "";
-  return fmt::format("\"{}\": one value; other faults have options of their own", text);
+  return fmt::format("\"{}\": give one value; each fault has its own option", text);
 }
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {
@@ -61,9 +62,9 @@ void add_device_options(CLI::App& app, DeviceOptions& options) {
                                  "Send this part of the packets twice",
                                  "Let this part of the packets arrive late, after others",
                                  "Flip a bit in this part of the packets",
-                                 "Keep each packet this long, with jitter: 2ms~0.5ms",
-                                 "Let no more through: 100Mbit",
-                                 "Of the dice that the faults throw"};
+                                 "Delay each packet, with jitter: 2ms~0.5ms",
+                                 "Limit the rate: 100Mbit",
+                                 "Seed of the random numbers that choose the packets"};
   for (std::size_t i = 0; i < options.faults.size(); ++i) {
     auto& [name, value] = options.faults[i];
     const std::string also = name == std::string_view{"dup"} ? ",--duplicate" : "";
@@ -93,8 +94,8 @@ void hand_over(const DeviceOptions& device_options, const Options& options) {
   const bool ours = options.device.empty() || rdma::is_verbena(options.device);
   if (!ours && !(spec + device_options.pcap + device_options.trace).empty()) {
     throw CLI::ValidationError{
-        "--device", fmt::format("{} is not Verbena's: faults, --pcap and --trace need a device "
-                                "that is (vb_…)",
+        "--device", fmt::format("{} is not a device of Verbena; faults, --pcap and --trace need "
+                                "one (vb_…)",
                                 options.device)};
   }
   if (!spec.empty()) setenv("VERBENA_FAULTS", spec.c_str(), 1);
@@ -108,7 +109,7 @@ void hand_over(const DeviceOptions& device_options, const Options& options) {
 
 void add_common_options(CLI::App& app, Options& options) {
   app.add_option("--device", options.device, "The device [the one that reaches HOST]");
-  app.add_option("--port", options.port, "Where the server listens; both ends here: any free port")
+  app.add_option("--port", options.port, "Port of the server; if both ends run here: any free port")
       ->check(CLI::Range(1, 65535))
       ->capture_default_str();
   app.add_option("--size", options.size, "Bytes of a message or a buffer")
@@ -117,14 +118,14 @@ void add_common_options(CLI::App& app, Options& options) {
       ->check(memory_problem)
       ->type_name("BYTES")
       ->capture_default_str();
-  app.add_option("--iters", options.iters, "How often")
+  app.add_option("--iters", options.iters, "Number of rounds")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
       ->type_name("COUNT")
       ->capture_default_str();
-  app.add_option("--timeout", options.timeout, "Seconds after which to give up")
+  app.add_option("--timeout", options.timeout, "Give up after this many seconds")
       ->check(CLI::Range(1u, 86'400u))
       ->capture_default_str();
-  app.add_flag("--stats", options.stats, "At the end: what the work cost, and what was wasted");
+  app.add_flag("--stats", options.stats, "Print at the end what the work cost");
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ unsigned number_in(const char* name, const std::string& text, unsigned most) {
   unsigned value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value > most) {
-    throw BadEnvironment{fmt::format("{}=\"{}\": wanted is a number up to {}", name, text, most)};
+    throw BadEnvironment{fmt::format("{}=\"{}\": must be a number up to {}", name, text, most)};
   }
   return value;
 }
@@ -82,7 +82,8 @@ std::optional<Rank> rank_from(const Environment& environment) {
     const auto count = environment(launcher.count);
     if (!number || !count) continue;
     Rank rank{.count = number_in(launcher.count, *count, kMostRanks), .from = launcher.name};
-    if (rank.count == 0) throw BadEnvironment{fmt::format("{}=0: nobody is there", launcher.count)};
+    if (rank.count == 0)
+      throw BadEnvironment{fmt::format("{}=0: there are no ranks", launcher.count)};
     rank.number = number_in(launcher.rank, *number, rank.count - 1);
     find_root(rank, environment, *count);
     return rank;
