@@ -299,7 +299,7 @@ def wrong_usage():
               says="choose less"),
         Wrong(LO, "labs/wrong/fault", arguments=("hello", "--drop", "many"), says="many"),
         Wrong(LO, "labs/wrong/fault-on-hardware",
-              arguments=("hello", "--device", "mlx5_0", "--drop", "1%"), says="not Verbena's"),
+              arguments=("hello", "--device", "mlx5_0", "--drop", "1%"), says="not a device of Verbena"),
         Wrong(LO, "labs/wrong/device", arguments=("hello", "--device", "vb_nosuch"), status=1,
               says="vb_nosuch.*there is"),
         Wrong(LO, "labs/wrong/refused-port", arguments=("hello", "client", "127.0.0.1", "--port",
