@@ -15,7 +15,7 @@ import tempfile
 import zlib
 
 import connections
-from cases import LO, Pair, Tool, arguments, check_output
+from cases import LO, Case, Pair, Tool, arguments, check_output, compiled
 from programs import CaseFailed, need_programs
 
 ROUGH = "drop=1%,reorder=2%,dup=1%,delay=2ms,seed=7"
@@ -197,35 +197,141 @@ class CapturedConnection(connections.Connected):
 
 # ---------------------------------------------------------------- traces
 
+QPN = re.compile(r"0x[0-9a-f]{6}")
+
+
+def events_in(path):
+    """Of a trace: the events of each process, in the order of time."""
+    processes = {}
+    with open(path) as lines:
+        for line in lines:
+            event = json.loads(line)
+            processes.setdefault(event["pid"], []).append(event)
+            for name in ("qp", "destination_qp", "peer_qp"):
+                expect(name not in event or QPN.fullmatch(event[name]), f"{name} in {line}")
+            expect(isinstance(event.get("wr_id", ""), str), f"wr_id in {line}")
+    for events in processes.values():
+        expect(events[0]["event"] == "start" and events[0]["version"] == 2,
+               f"the first event is {events[0]}")
+        expect(all(e["t"] >= events[0]["t"] for e in events), "events before the start")
+        events.sort(key=lambda e: e["t"])
+    return processes
+
+
+def named(events, name):
+    return [e for e in events if e["event"] == name]
+
+
 @dataclasses.dataclass(frozen=True)
 class Traced(Pair):
+    """Both ends write into one file."""
     messages: int = 0
+    faults: str = ROUGH
 
     def run(self, host, network):
         with open_folder(host) as folder:
             words = super().run(host.with_options(
-                "--faults", ROUGH, "--trace", f"{folder}/out.jsonl"), network)
-            again = sum(self._check([json.loads(line) for line in open(file)])
-                        for file in files_of_both(folder, "out", ".jsonl"))
+                "--faults", self.faults, "--trace", f"{folder}/out.jsonl"), network)
+            expect(os.listdir(folder) == ["out.jsonl"], f"the traces are {os.listdir(folder)}")
+            processes = events_in(f"{folder}/out.jsonl")
+        expect(len(processes) == 2, f"{len(processes)} processes wrote the trace")
+        again = sum(self._check(events) for events in processes.values())
         expect(again > 0, "nobody sent a frame again")
+        self._check_together([e for events in processes.values() for e in events])
         return words
 
     def _check(self, events):
         """How many frames it sent again."""
-        def of(name):
-            return [e for e in events if e["event"] == name]
-        expect(events[0]["event"] == "start", f"the first event is {events[0]}")
-        expect(all(e["t"] >= events[0]["t"] for e in events), "events before the start")
-        expect(len(of("post_send")) == self.messages, f"{len(of('post_send'))} posts")
-        done = [e for e in of("completion") if e["status"] == "SUCCESS"]
+        expect(len(named(events, "post_send")) == self.messages,
+               f"{len(named(events, 'post_send'))} posts")
+        done = [e for e in named(events, "completion") if e["status"] == "SUCCESS"]
         for kind in ("SEND", "RECV"):
             count = sum(e["op"] == kind for e in done)
             expect(count == self.messages, f"{count} completions of {kind}")
-        states = [(e["from"], e["to"]) for e in of("state")]
-        expect(states[:3] == [("RESET", "INIT"), ("INIT", "RTR"), ("RTR", "RTS")], f"{states}")
-        again = sum(e["again"] for e in of("sent"))
-        expect(of("retry") or not again, f"{again} frames were sent again, and nobody says why")
+        states = named(events, "state")
+        expect([(e["from"], e["to"]) for e in states]
+               == [("", "RESET"), ("RESET", "INIT"), ("INIT", "RTR"), ("RTR", "RTS"),
+                   ("RTS", "DESTROYED")], f"{states}")
+        expect(all(e["type"] == "RC" for e in states), f"{states}")
+        expect(states[2]["device"] == "vb_lo" and states[2]["peer"] == "::ffff:127.0.0.1"
+               and states[2]["mtu"] == 1024, f"{states[2]}")
+        again = sum(e["again"] for e in named(events, "sent"))
+        expect(named(events, "retry") or not again,
+               f"{again} frames were sent again, and nobody says why")
         return again
+
+    @staticmethod
+    def _check_together(events):
+        """Each end has the other for its peer, and what one received the other has sent."""
+        ready = [e for e in named(events, "state") if e["to"] == "RTR"]
+        expect([e["peer_qp"] for e in ready] == [e["qp"] for e in reversed(ready)], f"{ready}")
+        sent = {(e["headers"], e["bytes"]) for e in named(events, "sent")}
+        strange = [e for e in named(events, "received") if (e["headers"], e["bytes"]) not in sent]
+        expect(not strange, f"nobody sent {strange[:1]}")
+        kinds = {e["kind"] for e in named(events, "fault")}
+        expect(kinds == {"drop", "duplicate", "reorder"}, f"the faults are {kinds}")
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedDamage(Pair):
+    """A frame that is damaged on its way arrives, and is dropped with its reason."""
+
+    def run(self, host, network):
+        with open_folder(host) as folder:
+            super().run(host.with_options("--faults", "corrupt=5%", "--trace",
+                                          f"{folder}/out.jsonl"), network)
+            events = [e for of in events_in(f"{folder}/out.jsonl").values() for e in of]
+        struck = [e for e in named(events, "fault") if e["kind"] == "corrupt"]
+        dropped = [e for e in named(events, "dropped") if e["reason"] == "icrc_errors"]
+        expect(struck and dropped, f"{len(struck)} frames were damaged, {len(dropped)} dropped")
+        # Its last answer may reach nobody.
+        expect(len(dropped) <= len(struck), f"{len(struck)} damaged, {len(dropped)} dropped")
+        sent = {e["headers"] for e in named(events, "sent")}
+        expect(all(e["headers"] in sent for e in struck), "a fault shows a frame that nobody sent")
+        return f"{len(dropped)} frames dropped"
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedConnection(connections.Connected):
+    """Both ends of a connection in one file, with the messages that make and end it."""
+    ORDER = ("sent ConnectRequest", "received ConnectRequest", "sent ConnectReply",
+             "received ConnectReply", "sent ReadyToUse", "received ReadyToUse")
+
+    def run(self, host, network):
+        with open_folder(host) as folder:
+            words = super().run(host.with_options("--trace", f"{folder}/out.jsonl"), network)
+            processes = events_in(f"{folder}/out.jsonl")
+        expect(len(processes) == 2, f"{len(processes)} processes wrote the trace")
+        expect({events[0]["program"] for events in processes.values()} == {"rping"},
+               f"{[events[0] for events in processes.values()]}")
+        messages = [e for events in processes.values() for e in events if "cm" in e]
+        messages.sort(key=lambda e: e["t"])
+        order = [f"{e['event']} {e['cm']}" for e in messages]
+        # A request that nobody listens for yet is refused, and made again.
+        first = len(order) - 1 - order[::-1].index(self.ORDER[0])
+        expect(tuple(order[first:first + len(self.ORDER)]) == self.ORDER, f"{order}")
+        expect("sent DisconnectRequest" in order and "received DisconnectRequest" in order,
+               f"{order}")
+        for e in messages:
+            expect(e["qp"] == e["peer_qp"] == "0x000001" and len(e["headers"]) == 2 * 276, f"{e}")
+        return words
+
+
+@dataclasses.dataclass(frozen=True)
+class TracedFork(Case):
+    """A forked child that opens the device itself writes into the same file, as itself."""
+
+    def run(self, host, network):
+        with open_folder(host) as folder:
+            status, output = host.with_options("--trace", f"{folder}/out.jsonl").run(
+                network.server.namespace, [compiled(host, "forks", "-libverbs")],
+                timeout=self.timeout)
+            check_output(status, output, 0, ())
+            processes = events_in(f"{folder}/out.jsonl")
+        expect(len(processes) == 2, f"the processes are {list(processes)}")
+        expect(all(len(named(events, "start")) == 1 for events in processes.values()),
+               "a process began twice")
+        return ""
 
 
 # ---------------------------------------------------------------- the table
@@ -257,6 +363,11 @@ def all_cases():
                              ("-s", "-a", "{server}", "-p", "{port}", "-C", "5", "-V"),
                              ("-c", "-a", "{server}", "-p", "{port}", "-C", "5", "-V"))
     yield Traced(LO, "trace/rc_pingpong-rough", "ibv_rc_pingpong", checked, 4, messages=100)
+    yield TracedDamage(LO, "trace/rc_pingpong-corrupt", "ibv_rc_pingpong", checked, 4)
+    yield TracedConnection(LO, "trace/rping", "rping",
+                           ("-s", "-a", "{server}", "-p", "{port}", "-C", "5", "-V"),
+                           ("-c", "-a", "{server}", "-p", "{port}", "-C", "5", "-V"))
+    yield TracedFork(LO, "trace/fork")
     yield Tool(LO, "tool/run-bad-faults", arguments("run", "--faults", "drop=7", "--", "ibv_devices"),
                (r'"drop=7".*0% to 100%',), 2)
     yield Tool(LO, "tool/run-bad-faults-variable", arguments("run", "--", "ibv_devices"),
