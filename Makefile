@@ -59,7 +59,11 @@ test-kernel: build ## tests against the kernel's SoftRoCE (rxe) in a virtual mac
 	  echo "SKIPPED test-kernel: QEMU or its helpers are missing and can't be installed"; exit 0; fi; \
 	prefix=$$(mktemp -d /tmp/verbena-kernel-test.XXXXXX); trap 'rm -rf "$$prefix"' EXIT; \
 	chmod 755 "$$prefix"; cmake --install build/release --prefix "$$prefix" >/dev/null; \
-	status=0; tests/interop/kernel_test.sh "$$prefix" $(if $(ONLY),"$(ONLY)") || status=$$?; \
+	status=0; \
+	for script in two_vms_test kernel_test; do \
+	  tests/interop/$$script.sh --list | grep -qE "$(ONLY)" || continue; \
+	  tests/interop/$$script.sh "$$prefix" $(if $(ONLY),"$(ONLY)") || status=$$?; \
+	done; \
 	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
 	exit $$status
 

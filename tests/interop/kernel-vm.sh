@@ -34,156 +34,22 @@ cache=${KERNEL_VM_DIR:-${XDG_CACHE_HOME:-${HOME:?}/.cache}/verbena/kernel-vm}
 name=${KERNEL_VM_NAME:-default}
 accel=${KERNEL_VM_ACCEL:-auto}
 ttl=${KERNEL_VM_TTL:-7200}
-image=$cache/image     # vmlinuz, initrd, release, stamp
 state=$cache/vm-$name  # pid, accel, console, qemu.log: exists while the VM does
 
 readonly host_if=vm0 mtu=9000
 readonly host_ip4=10.77.0.1 vm_ip4=10.77.0.2 host_ip6=fd77::1 vm_ip6=fd77::2
-readonly agent_port=2323 files_port=2324
+readonly files_port=2324
 
-# usr-is-merged keeps apt from choosing usrmerge, which would bring perl along.
-readonly kernel_package=linux-image-amd64
-readonly packages=(usr-is-merged bash busybox-static coreutils ibverbs-providers ibverbs-utils
-  iproute2 kmod libfmt9 libisal2 libssl3 libstdc++6 perftest rdmacm-utils socat util-linux)  # libraries: ours
-readonly modules=(virtio_pci virtio_net virtio_rng veth ib_uverbs rdma_ucm rdma_rxe crc32_generic)
+vm_says=kernel-vm vm_cache=$cache
+# shellcheck source=scripts/vm.sh
+. "$(dirname "$self")/../../scripts/vm.sh"
 
-say() { echo "kernel-vm: $*" >&2; }
-die() { say "$*"; exit 1; }
-lacking() { say "$*"; exit 77; }
-
-# ---------------------------------------------------------------- build
-
-need() { # PROGRAM PACKAGE, ...
-  while (($#)); do
-    command -v "$1" >/dev/null || lacking "$1 is missing; install Debian's package $2"
-    shift 2
-  done
-}
-
-# apt as on a machine with no package installed, so that it resolves the whole userland.
-apt() {
-  apt-get -qq -y -o Dir::State::status="$work/empty" -o Dir::Cache::archives="$work/userland" \
-    -o Debug::NoLocking=true -o APT::Sandbox::User=root --no-install-recommends "$@"
-}
-
-build_stamp() {
-  { declare -f build_image init_script agent_script; echo "${packages[*]} ${modules[*]}"; } | sha256sum
-}
-
-unpack() { # DEB DIRECTORY
-  dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink --no-same-owner \
-    --exclude='./usr/share/*' --exclude='./var/*' --exclude='./usr/lib/*/gconv/*'
-}
-
-build_image() {
-  local root=$work/root kernel=$work/kernel package release file module
-  mkdir -p "$work"/userland/partial "$kernel" "$root"/{dev,etc,proc,root,run,sys,tmp} "$root"/usr/{bin,sbin,lib,lib64}
-  : >"$work/empty"
-
-  package=$(apt-cache depends "$kernel_package" | sed -n 's/.*Depends: \(linux-image-[0-9].*\)/\1/p' | head -n 1)
-  [ -n "$package" ] || lacking "apt knows no $kernel_package; run apt-get update"
-  say "fetching $package and the userland"
-  { apt --download-only install "${packages[@]}" && cd "$work" && apt download "$package"; } >"$work/apt.log" 2>&1 ||
-    lacking "apt-get could not fetch Debian packages: $(tail -n 1 "$work/apt.log")"
-
-  for file in bin sbin lib lib64; do ln -s "usr/$file" "$root/$file"; done
-  for file in "$work"/userland/*.deb; do unpack "$file" "$root"; done
-  unpack "$work"/linux-image-*.deb "$kernel"
-
-  release=$(ls "$kernel/lib/modules")
-  depmod -b "$kernel" "$release"
-  for module in "${modules[@]}"; do
-    modprobe -d "$kernel" -S "$release" --show-depends "$module" || die "$package has no module $module"
-  done | sed -n "s|^insmod $kernel/||p" | sort -u >"$work/modules"
-  while read -r file; do install -D -m 644 "$kernel/$file" "$root/usr/$file"; done <"$work/modules"
-  cp "$kernel/lib/modules/$release"/modules.{order,builtin,builtin.modinfo} "$root/usr/lib/modules/$release/"
-  depmod -b "$root" "$release"
-
-  echo 'root:x:0:0:root:/root:/bin/bash' >"$root/etc/passwd"
-  echo 'root:x:0:' >"$root/etc/group"
-  printf '127.0.0.1 localhost\n::1 localhost\n' >"$root/etc/hosts"
-  ln -s bash "$root/usr/bin/sh"  # not busybox, whose shell prefers its own ip to iproute2's
-  init_script >"$root/init"
-  agent_script >"$root/usr/sbin/agent"
-  chmod 755 "$root/init" "$root/usr/sbin/agent"
-
-  rm -rf "$image"
-  mkdir "$image"
-  cp "$kernel/boot/vmlinuz-$release" "$image/vmlinuz"
-  # Not compressed: without KVM, unpacking costs more than reading.
-  (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) >"$image/initrd"
-  echo "$release" >"$image/release"
-  build_stamp >"$image/stamp"
-  say "built: kernel $release, initramfs $(du -m "$image/initrd" | cut -f1) MiB"
-}
-
-init_script() {
-  cat <<END
-#!/bin/bash
-set -e  # the end of this process is the end of the VM
-export PATH=/usr/sbin:/usr/bin HOME=/root LC_ALL=C
-busybox mount -t proc proc /proc
-busybox --install -s /usr/bin 2>/dev/null || true  # what the other packages did not bring
-mount -t devtmpfs dev /dev
-mkdir -p /dev/shm
-mount -t sysfs sys /sys
-mount -t tmpfs shm /dev/shm
-modprobe -a ${modules[*]}
-ip link set lo up
-n=0; until [ -e /sys/class/net/eth0 ] || [ \$n -ge 100 ]; do sleep 0.1; n=\$((n + 1)); done
-echo 0 >/proc/sys/net/ipv6/conf/eth0/accept_dad
-ip link set eth0 mtu $mtu
-ip addr add $vm_ip4/24 dev eth0
-ip addr add $vm_ip6/64 dev eth0 nodad
-ip link set eth0 up
-rdma link add rxe0 type rxe netdev eth0
-exec socat TCP-LISTEN:$agent_port,reuseaddr,fork EXEC:/usr/sbin/agent
-END
-}
-
-# One command per connection. In: token, time limit, command, each ended by NUL.
-# Out: the command's output, then a line with the token and the exit status.
-# A command whose caller has gone is ended with its process group.
-agent_script() {
-  cat <<'END'
-#!/bin/bash
-for field in token limit command; do IFS= read -r -d '' "$field" || exit; done
-exec 3<&0
-cd /root
-# env: socat left SIGPIPE ignored. By its full path: busybox's setsid prefers busybox's own.
-setsid /usr/bin/env --default-signal timeout -k 2 "$limit" bash -c "$command" </dev/null 2>&1 3<&- & job=$!
-{ IFS= read -r -d '' -u 3 _; kill -KILL -- "-$job"; } 2>/dev/null & watcher=$!
-wait "$job"; status=$?
-kill "$watcher"
-printf '\n%s %d\n' "$token" "$status"
-END
-}
-
-cmd_build() {
-  need apt-get apt dpkg-deb dpkg depmod kmod modprobe kmod cpio cpio flock util-linux
-  [ "$(uname -m)" = x86_64 ] || lacking "the VM is built for x86_64, this machine is $(uname -m)"
-  mkdir -p "$cache"
-  exec 9>"$cache/lock"  # two builds at once: the second waits and finds the work done
-  flock 9
-  [ "${1:-}" != --force ] && [ "$(cat "$image/stamp" 2>/dev/null)" = "$(build_stamp)" ] && return
-  work=$(mktemp -d "$cache/build.XXXXXX")
-  trap 'rm -rf "$work"' EXIT
-  build_image
-  rm -rf "$work"
-  trap - EXIT
-  exec 9>&-
-}
+cmd_build() { build_vm_image "$@"; }
 
 # ---------------------------------------------------------------- namespace and VM
 
 # The VM's process is the only holder of its namespace, so both end together.
-# Its start time guards against a process that got the same number later.
-start_time() { sed 's/.*) //' "/proc/$1/stat" 2>/dev/null | cut -d' ' -f20; }
-vm_pid() {
-  local pid start
-  read -r pid start 2>/dev/null <"$state/pid" || return 1
-  [ "$(start_time "$pid")" = "$start" ] && echo "$pid"
-}
+vm_pid() { pid_in "$state"; }
 
 new_namespace() { if ((EUID)); then echo unshare -Urn; else echo unshare -n; fi; }
 enter_namespace() { # sets `enter`: the words that put a command on the VM's network
@@ -203,8 +69,6 @@ check_machine() {
 
 # First process of the namespace: makes the network, then becomes the VM.
 inside() { # kvm|tcg
-  local cpu=host accelerator=kvm
-  [ "$1" = kvm ] || { cpu=qemu64 accelerator=tcg,thread=multi; }  # qemu64: the quickest to emulate
   ip link set lo up
   ip tuntap add dev $host_if mode tap
   ip link set $host_if mtu $mtu
@@ -212,11 +76,8 @@ inside() { # kvm|tcg
   ip addr add $host_ip4/24 dev $host_if
   ip addr add $host_ip6/64 dev $host_if nodad
   ip link set $host_if up
-  exec timeout -k 5 "$ttl" qemu-system-x86_64 -name "verbena-$name" \
-    -accel "$accelerator" -cpu "$cpu" -smp 2 -m 1024 -nodefaults -no-user-config -display none -no-reboot \
-    -kernel "$image/vmlinuz" -initrd "$image/initrd" \
-    -append "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0" \
-    -serial "file:$state/console" -device virtio-rng-pci \
+  exec_qemu "$1" "$ttl" "$state" "$vm_image/initrd" \
+    "VM_NAME=kernel VM_IP4=$vm_ip4 VM_IP6=$vm_ip6 VM_MTU=$mtu VM_RXE=rxe0" \
     -netdev "tap,id=net,ifname=$host_if,script=no,downscript=no,vhost=off" \
     -device virtio-net-pci,netdev=net,mac=52:54:00:77:00:02,romfile=
 }
@@ -226,7 +87,7 @@ boot() { # kvm|tcg SECONDS: true once rxe0 is active
   : >"$state/console"
   # shellcheck disable=SC2046
   setsid $(new_namespace) "$self" _inside "$1" </dev/null >"$state/qemu.log" 2>&1 &
-  echo "$! $(start_time $!)" >"$state/pid"
+  remember_pid "$state" $!
   disown
   until (cmd_run -t 5 "rdma link show rxe0/1 | grep -q 'state ACTIVE'") >/dev/null 2>&1; do
     if ! vm_pid >/dev/null; then say "QEMU ($1) ended: $(tail -n 1 "$state/qemu.log")"; return 1; fi
@@ -234,18 +95,10 @@ boot() { # kvm|tcg SECONDS: true once rxe0 is active
     sleep 0.3
   done
   echo "$1" >"$state/accel"
-  say "VM '$name' is up after $((SECONDS - began)) s ($1, kernel $(cat "$image/release"))"
+  say "VM '$name' is up after $((SECONDS - began)) s ($1, kernel $(cat "$vm_image/release"))"
 }
 
-stop() {
-  local pid tries=0
-  pid=$(vm_pid) || return 0
-  kill "$pid"  # timeout(1) passes it on to QEMU, and insists after 5 s
-  while vm_pid >/dev/null; do
-    ((++tries < 100)) || die "process $pid (VM '$name') did not end within 10 s"
-    sleep 0.1
-  done
-}
+stop() { stop_machine "$state" "$name"; }
 
 cmd_up() {
   if vm_pid >/dev/null; then say "VM '$name' is up already"; return; fi
@@ -268,7 +121,7 @@ cmd_down() {
 cmd_status() {
   if ! vm_pid >/dev/null; then echo down
   elif [ ! -s "$state/accel" ]; then echo booting
-  else echo "up $(cat "$state/accel") $(cat "$image/release")"; fi
+  else echo "up $(cat "$state/accel") $(cat "$vm_image/release")"; fi
 }
 
 cmd_console() { cat "$state/console"; }
@@ -280,18 +133,8 @@ cmd_run() {
   exec timeout -k 1 $((limit + 10)) "${enter[@]}" "$self" _client "$limit" "$*"
 }
 
-client() { # SECONDS COMMAND: the agent's other end, runs in the namespace
-  local token="status-$RANDOM$RANDOM" line newline=
-  { exec 3<>/dev/tcp/$vm_ip4/$agent_port; } 2>/dev/null || { say "VM '$name' does not answer"; exit 125; }
-  printf '%s\0' "$token" "$1" "$2" >&3
-  while IFS= read -r line <&3; do
-    [[ $line == "$token "* ]] && exit "${line#* }"
-    printf '%s%s' "$newline" "$line"
-    newline=$'\n'  # held back: the agent put one before the token
-  done
-  say "VM '$name' hung up before the command had ended"
-  exit 125
-}
+# Runs in the namespace.
+client() { run_in_machine $vm_ip4 $vm_agent_port '' "$1" "$2"; } # SECONDS COMMAND
 
 # The VM listens, so that this machine needs nothing but bash to send.
 cmd_put() { # DIRECTORY TARGET
