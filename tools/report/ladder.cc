@@ -120,7 +120,9 @@ std::string place_of(const End& end) {
 
 std::string ladder(const Model& model, const RowOptions& options, bool colour) {
   std::string text;
-  for (std::uint32_t i = 0; i < model.conversations.size(); ++i) {
+  const std::size_t all = model.conversations.size();
+  const std::size_t count = options.ladders == 0 ? all : std::min(all, options.ladders);
+  for (std::uint32_t i = 0; i < count; ++i) {
     const Conversation& c = model.conversations[i];
     if (i > 0) text += "\n";
     text += heads(name_of(c.left), name_of(c.right));
@@ -132,6 +134,7 @@ std::string ladder(const Model& model, const RowOptions& options, bool colour) {
           fmt::format("{}{}{}{}\n", time_text(row.time), shade, line, shade.empty() ? "" : kPlain);
     }
   }
+  if (count < all) text += fmt::format("\n{} conversations more\n", all - count);
   return text;
 }
 

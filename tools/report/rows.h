@@ -23,7 +23,7 @@ struct Row {
   Side side = Side::left;
   Time time = 0;
   std::string text{};
-  std::string end{};    // of an arrow: what became of it, if it didn't arrive well
+  std::string end{};  // of an arrow: what became of it, if it didn't arrive well
   bool lost = false;  // the arrow breaks
   bool again = false;
   bool connection = false;
@@ -31,9 +31,10 @@ struct Row {
 };
 
 struct RowOptions {
-  bool states = false;   // changes of state, too; those to errors are always there
-  bool fold = false;     // what repeats itself becomes one row
-  std::size_t most = 0;  // rows; 0: all
+  bool states = false;      // changes of state, too; those to errors are always there
+  bool fold = false;        // what repeats itself becomes one row
+  std::size_t most = 0;     // rows; 0: all
+  std::size_t ladders = 0;  // conversations; 0: all
 };
 
 /// The rows of a conversation, in the order of time.

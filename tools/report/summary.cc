@@ -110,7 +110,9 @@ std::string text_of(const Waste& w, const Model& model) {
 std::string summary(const Model& model, std::size_t most) {
   std::string text = table_of(model, most);
   if (!text.empty()) text += "\n";
-  return text + text_of(waste_in(model), model);
+  return text + totals(model);
 }
+
+std::string totals(const Model& model) { return text_of(waste_in(model), model); }
 
 }  // namespace verbena::report

@@ -11,4 +11,7 @@ namespace verbena::report {
 /// took longest first; 0: all, in the order of their posts.
 [[nodiscard]] std::string summary(const Model& model, std::size_t most);
 
+/// Its last lines: what was sent, and what of it was wasted.
+[[nodiscard]] std::string totals(const Model& model);
+
 }  // namespace verbena::report

@@ -57,18 +57,20 @@ struct TraceOptions {
 int trace(const TraceOptions& options);
 
 struct ReportOptions {
-  std::vector<std::string> files;
-  std::optional<std::uint32_t> qpn;
-  std::optional<double> from;  // milliseconds
-  std::optional<double> to;
-  std::string only;  // "errors"
+  std::vector<std::string> files{};
+  std::optional<std::uint32_t> qpn{};
+  std::optional<double> from{};  // milliseconds
+  std::optional<double> to{};
+  std::string only{};  // "errors"
   bool states = false;
   bool fold = false;
-  bool summary = false;   // without the ladder
-  bool requests = false;  // all of them in the summary
-  std::size_t lines = 0;  // of each ladder at most; 0: all
-  std::string html;
-  std::string svg;
+  bool summary = false;     // without the ladder
+  bool requests = false;    // all of them in the summary
+  std::size_t lines = 0;    // of each ladder at most; 0: all
+  std::size_t ladders = 0;  // at most; 0: all
+  bool brief = false;       // the summary without its table
+  std::string html{};
+  std::string svg{};
 };
 int report(const ReportOptions& options);
 

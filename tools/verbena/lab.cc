@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <system_error>
 
@@ -18,6 +19,7 @@
 #include "tools/verbena/lab_run.h"
 #include "tools/verbena/preload.h"
 #include "tools/verbena/prepared_output.h"
+#include "tools/verbena/traced_child.h"
 
 namespace verbena::tool {
 namespace {
@@ -31,6 +33,7 @@ constexpr auto kLabUsage =
        verbena lab NAME client HOST [OPTION…] … and the other there (two-qp and verbs are one
                                               process; labs with ranks take --ranks N --rank I
                                               --root HOST)
+       verbena lab NAME --ladder [OPTION…]    runs it, then draws its packets
        verbena lab NAME --help                shows what NAME does, and its options
        verbena lab all [OPTION…]              runs every lab and prints a table of the results
 )";
@@ -92,11 +95,33 @@ int list(const std::vector<LabEntry>& labs, const fs::path& folder) {
   return 0;
 }
 
+bool is_known(const std::vector<LabEntry>& labs, const std::string& name) {
+  return std::ranges::any_of(labs, [&](const LabEntry& l) { return l.name == name; });
+}
+
 int unknown(const std::vector<LabEntry>& labs, const std::string& name) {
   const auto meant = nearest_lab(labs, name);
   return fail("lab", kExitUsage,
               fmt::format("there is no lab \"{}\"{}; verbena lab list shows them", name,
                           meant ? fmt::format(": did you mean {}?", *meant) : ""));
+}
+
+/// The lab as usual, then the ladder of what it did.
+int run_with_ladder(const fs::path& program, const TraceFile& file,
+                    std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), program);
+  const int status = run_child(program, std::move(arguments));
+  if (status == kExitUsage || status == kExitSkipped) return status;
+  constexpr std::size_t kScreen = 60;
+  std::fflush(stdout);
+  fmt::print("\n");
+  const int failed = report({.files = {file.path()},
+                             .states = false,
+                             .fold = true,
+                             .lines = kScreen,
+                             .ladders = 4,
+                             .brief = true});
+  return status != 0 ? status : failed;
 }
 
 int run_one(const fs::path& program, std::vector<std::string> arguments) {
@@ -211,24 +236,30 @@ int lab(const std::vector<std::string>& words) {
   const std::vector<LabEntry> labs = parse_lab_list(text.str());
 
   const std::string& name = words.front();
-  const std::vector<std::string> arguments{words.begin() + 1, words.end()};
+  std::vector<std::string> arguments{words.begin() + 1, words.end()};
   if (name == "list") {
     return arguments.empty()
                ? list(labs, folder)
                : fail("lab", kExitUsage,
                       fmt::format("list {}: list takes no options", arguments.front()));
   }
-  if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
-    return fail("lab", kExitUsage, problem);
-  }
   try {
+    std::optional<TraceFile> trace;
+    if (std::erase(arguments, "--ladder") > 0) {
+      if (!of_one_lab) return fail("lab", kExitUsage, "--ladder is for one lab, not for all");
+      trace.emplace(value_of("--trace", arguments));
+      if (value_of("--trace", arguments).empty()) arguments.push_back("--trace=" + trace->path());
+    }
+    if (const auto problem = prepare_environment(library.path, arguments); !problem.empty()) {
+      return fail("lab", kExitUsage, problem);
+    }
     if (name == "all") return run_all(labs, folder, arguments);
+    if (trace && is_known(labs, name)) return run_with_ladder(folder / name, *trace, arguments);
   } catch (const std::system_error& error) {
     return fail("lab", kExitFailure,
                 fmt::format("{}; build or install Verbena again", error.what()));
   }
-  const bool known = std::ranges::any_of(labs, [&](const LabEntry& l) { return l.name == name; });
-  return known ? run_one(folder / name, arguments) : unknown(labs, name);
+  return is_known(labs, name) ? run_one(folder / name, arguments) : unknown(labs, name);
 }
 
 }  // namespace verbena::tool

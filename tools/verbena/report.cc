@@ -78,8 +78,10 @@ int report(const ReportOptions& options) {
       fmt::print("nothing is left by --qp, --from, --to and --only\n");
       return 0;
     }
-    const report::RowOptions rows{
-        .states = options.states, .fold = options.fold, .most = options.lines};
+    const report::RowOptions rows{.states = options.states,
+                                  .fold = options.fold,
+                                  .most = options.lines,
+                                  .ladders = options.ladders};
     if (!options.html.empty() || !options.svg.empty()) {
       const std::string problem = write_files(options, model, rows);
       return problem.empty() ? 0 : fail("report", kExitFailure, problem);
@@ -87,7 +89,8 @@ int report(const ReportOptions& options) {
     if (!options.summary)
       fmt::print("{}\n", report::ladder(model, rows, isatty(STDOUT_FILENO) == 1));
     constexpr std::size_t kFew = 20;
-    fmt::print("{}", report::summary(model, options.requests ? 0 : kFew));
+    fmt::print("{}", options.brief ? report::totals(model)
+                                   : report::summary(model, options.requests ? 0 : kFew));
     return 0;
   } catch (const std::runtime_error& error) {
     return fail("report", kExitFailure, report::printable(error.what()));

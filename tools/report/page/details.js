@@ -73,13 +73,13 @@ class Details {
     const c = model.conversations[model.conversation[i]];
     const [from, to] = model.right[i] ? [c.right, c.left] : [c.left, c.right];
     if (model.kind[i] !== Kind.packet) {
-      return this.pairs([['at', moment(model.time[i], 10)], ['queue pair', endTitle(from)],
+      return this.pairs([['at', moment(model.time[i], 1, 9)], ['queue pair', endTitle(from)],
         ['note', model.text(model.note[i])]]);
     }
     const known = !Number.isNaN(model.arrived[i]);
     return this.pairs([
-      ['from', endTitle(from)], ['to', endTitle(to)], ['left', moment(model.time[i], 10)],
-      ['arrived', known ? `${moment(model.arrived[i], 10)} (${duration(model.arrived[i] - model.time[i])} later)` : '–'],
+      ['from', endTitle(from)], ['to', endTitle(to)], ['left', moment(model.time[i], 1, 9)],
+      ['arrived', known ? `${moment(model.arrived[i], 1, 9)} (${duration(model.arrived[i] - model.time[i])} later)` : '–'],
       ['payload', model.flags[i] & Flag.connection ? '' : `${countText(model.bytes[i])} bytes`],
       ['note', model.text(model.note[i])],
     ]);
@@ -100,10 +100,10 @@ class Details {
     jump.type = 'button';
     jump.title = 'To its post';
     jump.addEventListener('click', () => this.select(model.eventOfRequest(r)));
-    const since = (t) => (Number.isNaN(t) ? '–' : Number.isNaN(q.posted[r]) ? moment(t, 10) : `+${duration(t - q.posted[r])}`);
+    const since = (t) => (Number.isNaN(t) ? '–' : Number.isNaN(q.posted[r]) ? moment(t, 1, 9) : `+${duration(t - q.posted[r])}`);
     return element('section', '', element('h3', '', 'Request'), jump,
       this.pairs([
-        ['bytes', sizeText(q.bytes[r])], ['posted', moment(q.posted[r], 10)],
+        ['bytes', sizeText(q.bytes[r])], ['posted', moment(q.posted[r], 1, 9)],
         ['first sent', since(q.firstSent[r])], ['last sent', since(q.lastSent[r])],
         ['completed', since(q.completed[r])],
         ['status', element('span', bad ? 'bad' : 'good', status ? (bad ? '✗ ' : '✓ ') + status : '–')],

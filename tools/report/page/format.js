@@ -14,12 +14,12 @@ function duration(ns) {
 }
 
 /** A point in time, with digits enough to tell neighbours `step` apart. */
-function moment(ns, step) {
+function moment(ns, step, most = 6) {
   if (!Number.isFinite(ns)) return '–';
   const size = Math.abs(ns);
   const [scale, unit] = size >= 1e9 ? UNITS[0] : size >= 1e6 ? UNITS[1] : UNITS[2];
   const wanted = Math.ceil(Math.log10(scale / Math.max(step, 1)));
-  return `${(ns / scale).toFixed(Math.min(Math.max(wanted, 0), unit === 's' ? 6 : 3))} ${unit}`;
+  return `${(ns / scale).toFixed(Math.min(Math.max(wanted, 0), unit === 's' ? most : unit === 'ms' ? Math.max(most - 3, 3) : 3))} ${unit}`;
 }
 
 function sizeText(bytes) {

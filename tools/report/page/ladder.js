@@ -312,16 +312,17 @@ class Ladder {
         c.fillRect(this.left + 1, y, length(again[y]), 1);
       }
     }
-    this.drawTroubleMarks(bad);
+    this.drawTroubleMarks(bad, most);
   }
 
-  drawTroubleMarks(bad) {
+  drawTroubleMarks(bad, most) {
     let free = -20;
     const x = (this.left + this.right) / 2;
     for (let y = 0; y < bad.length; ++y) {
       if (!bad[y]) continue;
       this.c.fillStyle = this.colors.bad;
-      this.c.fillRect(x - 12, y, 24, 1);
+      const half = 3 + 12 * Math.sqrt(bad[y] / most);
+      this.c.fillRect(x - half, y, 2 * half, 1);
       if (y - free > 13) {
         this.drawCross(x + 21, y, 3);
         free = y;

@@ -166,15 +166,17 @@ class Minimap {
     const { counts, bad } = this.count(rows);
     let most = 1;
     for (let y = 0; y < rows; ++y) most = Math.max(most, counts[0][y], counts[1][y]);
-    const half = width / 2 - 3;
+    const strip = Math.max(7, width / 5);  // of trouble, at the right
+    const middle = (width - strip) / 2;
+    const half = middle - 3;
     for (let y = 0; y < rows; ++y) {
       c.fillStyle = colors['request-fill'];
-      c.fillRect(width / 2 - half * Math.sqrt(counts[0][y] / most), y, half * Math.sqrt(counts[0][y] / most), 1);
+      c.fillRect(middle - half * Math.sqrt(counts[0][y] / most), y, half * Math.sqrt(counts[0][y] / most), 1);
       c.fillStyle = colors['response-fill'];
-      c.fillRect(width / 2, y, half * Math.sqrt(counts[1][y] / most), 1);
+      c.fillRect(middle, y, half * Math.sqrt(counts[1][y] / most), 1);
     }
     c.fillStyle = colors.bad;
-    for (let y = 0; y < rows; ++y) if (bad[y]) c.fillRect(0, y - 0.5, width, 1.5);
+    for (let y = 0; y < rows; ++y) if (bad[y]) c.fillRect(width - strip, y - 0.5, strip, 1.5);
     const v = axis.view;
     const top = (v.top - axis.begin) / axis.total * height;
     const tall = Math.max(6, axis.height / v.scale / axis.total * height);

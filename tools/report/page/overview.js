@@ -31,8 +31,10 @@ function aboutParts(model) {
 }
 
 function tile(value, name, more, kind) {
-  return element('div', `tile ${kind || ''}`, element('b', '', value), element('span', 'tile-name', name),
+  const box = element('div', `tile ${kind || ''}`, element('b', '', value), element('span', 'tile-name', name),
     more ? element('span', 'quiet', more) : null);
+  box.title = [value, name, more].filter(Boolean).join(' ');
+  return box;
 }
 
 function tileParts(model) {
