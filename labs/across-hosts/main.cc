@@ -81,7 +81,8 @@ void server(const lab::Options& options) {
   while (true) {
     const auto plan = tcp.recv_value<Plan>();
     if (plan.mode == Mode::end) return;
-    lab::check(plan.mode < Mode::end && plan.size > 0, "{} speaks another language", tcp.peer());
+    lab::check(plan.mode < Mode::end && plan.size > 0, "{} sent a plan that this lab doesn't know",
+               tcp.peer());
     lab::check_memory(4 * plan.size);
     serve(options, tcp, plan);
   }
@@ -120,7 +121,7 @@ int main(int argc, char** argv) {
                                      {"both", Mode::both}},
                                     "Client: what its queue pair is for [each, in turn]");
                          own.choice("--without", barrier, {{"barrier", 0}},
-                                    "Client: send at once, to a server that is late, step 4");
+                                    "Client: send at once, to a server that is late in step 4");
                        }},
                   server, client);
 }

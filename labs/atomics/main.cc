@@ -50,7 +50,7 @@ void server(const lab::Options& options) {
   const Words& words = memory->as<Words>()[0];
   lab::check(words.counter == total, "the counter is {} instead of {}", words.counter, total);
   lab::check(words.lock == 0, "client {} still has the lock", words.lock);
-  lab::check(words.guarded == total, "under the lock {} were counted instead of {}", words.guarded,
+  lab::check(words.guarded == total, "the word under the lock is {} instead of {}", words.guarded,
              total);
   lab::say("found counter {}, guarded {}, unguarded {}", words.counter, words.guarded,
            words.unguarded);
@@ -67,14 +67,14 @@ void client(const lab::Options& options) {
   std::uint64_t tickets = 0, refusals = 0;
   for (const Deeds& one : done) tickets += one.tickets, refusals += one.refusals;
   for (std::uint64_t i = 0; i < total; ++i) tickets -= lab::mix(i);
-  lab::check(tickets == 0, "the tickets aren't 0 to {}, each once", total - 1);
+  lab::check(tickets == 0, "the tickets aren't the numbers 0 to {}, each once", total - 1);
   const Words words = Client{options, connections.front(), 1}.look();
   lab::check(words.counter == total && words.guarded == total, "counted {} and {} instead of {}",
              words.counter, words.guarded, total);
   for (rdma::Connection& connection : connections) lab::say_goodbye(options, connection);
 
   const std::uint64_t lost = total - words.unguarded;
-  lab::say("{} tickets, each once; the lock was asked for {} times in vain", total, refusals);
+  lab::say("{} tickets, each once; asked for the lock in vain: {} times", total, refusals);
   lab::say("without the lock {} of {} updates got lost", lost, total);
   lab::shown("{} clients, {} FETCH_ADDs and {} updates under a lock: none lost (without: {})",
              clients, total, total, lost);
@@ -91,7 +91,7 @@ int main(int argc, char** argv) {
        .without = {"--size"},
        .more =
            [](lab::OwnOptions& own) {
-             own.number("--clients", clients, {1, lab::kMostClients}, "How many at once");
+             own.number("--clients", clients, {1, lab::kMostClients}, "Clients at the same time");
            }},
       server, client);
 }

@@ -73,7 +73,7 @@ void client(const lab::Options& options) {
   const auto offer = lab::offered<Offer>(connection);
   rdma::TcpBootstrap tcp = lab::connect_tcp(options, static_cast<std::uint16_t>(offer.tcp_port));
   rdma::Buffer data = connection.buffer(options.size);
-  lab::say("{} bytes to {} each time, checked each time; the best of {}", options.size,
+  lab::say("{} bytes to {}, each transfer checked; the best of {} counts", options.size,
            connection.peer().to_string(), options.iters);
 
   lab::say(bulk::heading());

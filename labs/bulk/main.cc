@@ -15,7 +15,7 @@ namespace {
 void add_options(lab::OwnOptions& own) {
   own.list("--chunks", sweep.chunks, {1, 1u << 30}, "Bytes of one request, or of one send(2)");
   own.list("--depths", sweep.depths, {1, 1u << 20}, "Requests in flight at most");
-  own.list("--every", sweep.every, {1, 1u << 20}, "Each of so many requests makes a completion");
+  own.list("--every", sweep.every, {1, 1u << 20}, "One request in so many makes a completion");
   own.finally([]() -> std::string {
     const std::uint64_t least = *std::ranges::min_element(sweep.every);
     if (least <= sweep.deepest()) return "";

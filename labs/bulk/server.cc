@@ -14,7 +14,7 @@ void server(const lab::Options& options) {
   // 1. One memory for both ways, and a TCP port beside the RDMA connection.
   const auto size = lab::offered<std::uint64_t>(request);
   lab::check(size == options.size,
-             "the client sends {} bytes, this end expects {}: give both the same --size", size,
+             "the client sends {} bytes, this end expects {}: give both ends the same --size", size,
              options.size);
   rdma::ProtectionDomain pd{request.context()};
   rdma::Buffer memory{pd, options.size, rdma::Access::remote_write};
@@ -39,7 +39,7 @@ void server(const lab::Options& options) {
       copied += order.size;  // out of the socket
     } else {
       const auto done = connection.recv_value<Done>(options.deadline);
-      lab::check(done.seed == order.seed, "transfer {} ended where {} was due", done.seed,
+      lab::check(done.seed == order.seed, "transfer {} ended instead of transfer {}", done.seed,
                  order.seed);
     }
     const double used = lab::cpu_seconds() - before;

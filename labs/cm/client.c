@@ -20,7 +20,7 @@ void cm_client(const struct lab_options* options) {
    *    returns at once; the event says how it went. */
   struct sockaddr_storage to, from;
   lab_server_address(options, &to);
-  const bool chosen = lab_source_address(options, &from);
+  const bool chosen = lab_source_address(options, &from) > 0;        /* by --device */
   struct sockaddr* source = chosen ? (struct sockaddr*)&from : NULL; /* NULL: any of ours */
   if (rdma_resolve_addr(id, source, (struct sockaddr*)&to, kPatience) != 0) {
     lab_not_there(options, "rdma_resolve_addr", errno, "");

@@ -30,6 +30,8 @@ void cm_endpoint_server(const struct lab_options* options);
 void cm_endpoint_client(const struct lab_options* options);
 /* What both make their QPs of. */
 struct ibv_qp_init_attr cm_endpoint_qp(void);
+/* Why rdma_create_ep failed, as far as it says; good until the next call. */
+const char* cm_endpoint_failed(int code);
 
 /* --break: one wrong order each, and what comes of it. */
 void cm_break_route_first(const struct lab_options* options);

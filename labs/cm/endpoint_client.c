@@ -15,19 +15,16 @@ void cm_endpoint_client(const struct lab_options* options) {
   snprintf(port, sizeof port, "%u", options->port);
   struct sockaddr_storage from;
   struct rdma_addrinfo hints = {.ai_port_space = RDMA_PS_TCP, .ai_qp_type = IBV_QPT_RC};
-  if (lab_source_address(options, &from)) {
-    hints.ai_src_addr = (struct sockaddr*)&from;
-    hints.ai_src_len = sizeof from;
-  }
+  hints.ai_src_len = lab_source_address(options, &from); /* 0: any of ours */
+  if (hints.ai_src_len > 0) hints.ai_src_addr = (struct sockaddr*)&from;
   struct rdma_addrinfo* to = NULL;
   if (rdma_getaddrinfo(options->host, port, &hints, &to) != 0) {
     lab_not_there(options, "rdma_getaddrinfo", errno, "");
   }
   struct ibv_qp_init_attr qp = cm_endpoint_qp();
   struct rdma_cm_id* id = NULL;
-  if (rdma_create_ep(&id, to, NULL, &qp) != 0) {
-    lab_not_there(options, "rdma_create_ep", errno, "");
-  }
+  lab_check(rdma_create_ep(&id, to, NULL, &qp) == 0, "rdma_create_ep: %s:%u: %s", options->host,
+            options->port, cm_endpoint_failed(errno));
   rdma_freeaddrinfo(to);
   lab_say(" 2 rdma_getaddrinfo, rdma_create_ep: QP %#x on device %s in %s", id->qp->qp_num,
           ibv_get_device_name(id->verbs->device), cm_state(id->qp));

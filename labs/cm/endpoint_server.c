@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <rdma/rdma_verbs.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "labs/cm/cm.h"
@@ -15,21 +16,29 @@ struct ibv_qp_init_attr cm_endpoint_qp(void) {
       .sq_sig_all = 1};
 }
 
+const char* cm_endpoint_failed(int code) {
+  static char words[256];
+  snprintf(words, sizeof words,
+           "one of its steps failed, and errno %d (%s) may be that of its own clean-up; without "
+           "--endpoint the lab says which step, and why",
+           code, strerror(code));
+  return words;
+}
+
 void cm_endpoint_server(const struct lab_options* options) {
   /* 1. Channel, id, rdma_bind_addr in one call; the QP of each connection will be made of `qp`. */
   struct sockaddr_storage here;
-  lab_listen_address(options, &here);
+  const socklen_t length = lab_listen_address(options, &here);
   struct rdma_addrinfo at = {.ai_flags = RAI_PASSIVE,
                              .ai_family = here.ss_family,
                              .ai_qp_type = IBV_QPT_RC,
                              .ai_port_space = RDMA_PS_TCP,
-                             .ai_src_len = sizeof here,
+                             .ai_src_len = length,
                              .ai_src_addr = (struct sockaddr*)&here};
   struct ibv_qp_init_attr qp = cm_endpoint_qp();
   struct rdma_cm_id *listener = NULL, *id = NULL;
-  lab_check(rdma_create_ep(&listener, &at, NULL, &qp) == 0,
-            "rdma_create_ep: %s: %s; choose another --port, or a --device that this machine has",
-            lab_address_text((struct sockaddr*)&here), strerror(errno));
+  lab_check(rdma_create_ep(&listener, &at, NULL, &qp) == 0, "rdma_create_ep: %s: %s",
+            lab_address_text((struct sockaddr*)&here), cm_endpoint_failed(errno));
   LAB_CALL(rdma_listen(listener, 8));
   lab_say(" 1 rdma_create_ep, rdma_listen: %s", lab_address_text(rdma_get_local_addr(listener)));
   lab_ready(ntohs(rdma_get_src_port(listener)));

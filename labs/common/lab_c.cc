@@ -30,9 +30,10 @@ std::string text(const char* format, va_list values) {
   return result;
 }
 
-void give(const rdma::SocketAddress& from, sockaddr_storage* to) {
+socklen_t give(const rdma::SocketAddress& from, sockaddr_storage* to) {
   *to = {};
   std::memcpy(to, from.raw(), from.size());
+  return from.size();
 }
 
 /// What a C function hands out stays until the same function is called again.
@@ -124,23 +125,22 @@ void lab_not_there(const lab_options* options, const char* call, int code, const
       lab::not_there(o, rdma::Error{call, fmt::format("to {}:{}", o.host, o.port), code, cause})};
 }
 
-void lab_server_address(const lab_options* options, sockaddr_storage* to) {
-  give(rdma::SocketAddress::of(options->host, options->port), to);
+socklen_t lab_server_address(const lab_options* options, sockaddr_storage* to) {
+  return give(rdma::SocketAddress::of(options->host, options->port), to);
 }
 
-void lab_listen_address(const lab_options* options, sockaddr_storage* at) {
+socklen_t lab_listen_address(const lab_options* options, sockaddr_storage* at) {
   if (*options->device == '\0') return give(rdma::SocketAddress::any(options->port), at);
   const rdma::Context context{rdma::Device::by_name(options->device)};
-  give(rdma::SocketAddress::of(context.best_gid(), options->port), at);
+  return give(rdma::SocketAddress::of(context.best_gid(), options->port), at);
 }
 
-bool lab_source_address(const lab_options* options, sockaddr_storage* from) {
+socklen_t lab_source_address(const lab_options* options, sockaddr_storage* from) {
   rdma::ConnectionOptions wanted;
   wanted.device = options->device;
   const auto to = rdma::SocketAddress::of(options->host, options->port);
   const auto source = rdma::detail::source_for(to, wanted);
-  if (source) give(*source, from);
-  return source.has_value();
+  return source ? give(*source, from) : 0;
 }
 
 const char* lab_address_text(const sockaddr* address) {

@@ -65,11 +65,11 @@ void lab_nobody_came(const struct lab_options* options) __attribute__((noreturn)
 void lab_not_there(const struct lab_options* options, const char* call, int code, const char* cause)
     __attribute__((noreturn));
 
-/* Addresses: of the host that --device or HOST names, port included. The last one is false if it
- * doesn't matter from where to speak. */
-void lab_server_address(const struct lab_options* options, struct sockaddr_storage* to);
-void lab_listen_address(const struct lab_options* options, struct sockaddr_storage* at);
-bool lab_source_address(const struct lab_options* options, struct sockaddr_storage* from);
+/* Addresses: of the host that HOST or --device names, port included. Each returns the length; 0 of
+ * the last one: it doesn't matter from where to speak. */
+socklen_t lab_server_address(const struct lab_options* options, struct sockaddr_storage* to);
+socklen_t lab_listen_address(const struct lab_options* options, struct sockaddr_storage* at);
+socklen_t lab_source_address(const struct lab_options* options, struct sockaddr_storage* from);
 /* "127.0.0.1:7471", good until the next call. */
 const char* lab_address_text(const struct sockaddr* address);
 /* The name of the device to open: that of --device, else the usual one. Good until the next call.

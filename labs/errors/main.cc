@@ -27,14 +27,15 @@ bool client_part(Victim& victim, const Case& c, Tell tell) {
   const rdma::Completion done = victim.next();
   victim.expect(2, IBV_WC_WR_FLUSH_ERR);
   const std::string state = victim.state();
-  lab::check(done.id() == 1 && state == "ERR", "in state {} came {}", state, done.message());
+  lab::check(done.id() == 1 && state == "ERR", "in state {}: {}", state, done.message());
   if (done.status == IBV_WC_RETRY_EXC_ERR && c.status != IBV_WC_RETRY_EXC_ERR) {
     lab::say(
-        "the network lost the server's NAK, and a queue pair in ERR gives no second one: again");
+        "the network lost the server's NAK, and a queue pair in ERR sends no second one: try "
+        "again");
     return false;
   }
   lab::check(done.status == c.status || (c.deed == Deed::too_long && done.status == kRxeSender),
-             "expected {}, came {}", rdma::explain(c.status).name, done.message());
+             "expected {}, got {}", rdma::explain(c.status).name, done.message());
   if (tell) {
     lab::say("{:<18} {}; the request behind it: WR_FLUSH_ERR; state {}",
              rdma::explain(done.status).name, c.words, state);
@@ -81,8 +82,7 @@ void run_cases(const lab::Options& options, rdma::Connection& control, lab::Role
     for (const Case& c : kCases) {
       int tries = 1;
       while (!attempt(victim, control, c, role, round == 0)) {
-        lab::check(++tries <= kTries, "{} didn't come in {} tries", rdma::explain(c.status).name,
-                   kTries);
+        lab::check(++tries <= kTries, "no {} in {} tries", rdma::explain(c.status).name, kTries);
       }
       victim.bring_up();
       victim.prove(++seed);

@@ -59,7 +59,7 @@ class Victim {
   }
   void expect(std::uint64_t id, ibv_wc_status status) {
     const rdma::Completion done = next();
-    lab::check(done.id() == id && done.status == status, "expected {} of request {}, came {}",
+    lab::check(done.id() == id && done.status == status, "expected {} for request {}, got {}",
                rdma::explain(status).name, id, done.message());
   }
 

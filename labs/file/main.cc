@@ -27,11 +27,11 @@ void add_options(lab::OwnOptions& own) {
   own.existing_file("--file", settings.file, "Client: what to send [a generated one of --size]");
   own.existing_folder("--into", settings.into, "Server: where to keep it [a temporary folder]");
   own.bytes("--piece", settings.piece, {1, 64 << 20}, "Bytes of one WRITE");
-  own.bytes("--most", settings.most, {}, "Server: the longest file that is welcome");
-  own.number("--id", settings.id, {}, "Client: whose secret to ask for");
+  own.bytes("--most", settings.most, {}, "Server: bytes of the longest file to take");
+  own.number("--id", settings.id, {}, "Client: the id that asks for the secret");
   own.choice("--break", settings.broken,
              {{"hash", Break::hash}, {"truncate", Break::truncate}, {"die", Break::die}},
-             "What goes wrong on purpose, and must be refused");
+             "Both ends: a mistake on purpose, which the receiver must refuse");
 }
 
 }  // namespace

@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 /// 2. Is it welcome? Then memory for it, and the right to write there.
 void check_offer(const wire::Offer& offer) {
-  if (!is_plain_name(offer.name)) throw Refused{fmt::format("\"{}\" is no name", offer.name)};
+  if (!is_plain_name(offer.name))
+    throw Refused{fmt::format("\"{}\" can't be the name of a file here", offer.name)};
   if (offer.length > settings.most) {
     throw Refused{fmt::format("{} bytes are more than the {} allowed here; raise --most",
                               offer.length, settings.most)};
@@ -34,11 +35,11 @@ std::vector<std::byte> take_file(rdma::Connection& connection, Mailbox& mail,
   region.reset();  // what is hashed now can't change any more, whatever the sender still sends
   bytes.resize(offer.length);
   if (done.written != offer.length) {
-    throw Refused{fmt::format("truncated: {} bytes came, announced were {}; send it again",
-                              done.written, offer.length)};
+    throw Refused{fmt::format("truncated: got {} bytes instead of {}; send it again", done.written,
+                              offer.length)};
   }
   if (const wire::Hash hash = Digest{}.add(bytes).result(); hash != offer.hash) {
-    throw Refused{fmt::format("wrong hash: {}… came, announced was {}…; send it again", brief(hash),
+    throw Refused{fmt::format("wrong hash: {}… instead of {}…; send it again", brief(hash),
                               brief(offer.hash))};
   }
   return bytes;
@@ -50,8 +51,8 @@ void tell_secret(Mailbox& mail) {
   const wire::Hash secret = make_secret();
   mail.send(wire::Secret{secret});
   lab::check(mail.receive<wire::Proof>().value == proof_of(secret, id.number),
-             "{} doesn't have the secret that it was told", id.number);
-  lab::say("the secret for {} is {}…, and it has it", id.number, brief(secret));
+             "the proof of {} doesn't fit the secret", id.number);
+  lab::say("the secret for {} is {}…; the sender has proved to have it", id.number, brief(secret));
 }
 
 void receive_file(rdma::Connection& connection, Mailbox& mail, const fs::path& folder) {

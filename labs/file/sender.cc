@@ -79,8 +79,8 @@ std::uint64_t send_file(rdma::Connection& connection, Mailbox& mail, const fs::p
   const wire::Offer offer = describe(path);
   mail.send(offer);
   const wire::Grant grant = granted(mail.next());
-  lab::check(grant.length == offer.length, "granted are {} bytes, the file has {}", grant.length,
-             offer.length);
+  lab::check(grant.length == offer.length, "the receiver grants {} bytes, the file has {}",
+             grant.length, offer.length);
   lab::say("may write {} bytes at {:#x} with rkey {:#x}", grant.length, grant.addr, grant.rkey);
   const rdma::RemoteBuffer to{grant.addr, grant.length, grant.rkey};
   mail.send(wire::Done{write_pieces(connection, path, offer, to)});
@@ -128,7 +128,7 @@ void send_files(const lab::Options& options) {
 
 }  // namespace
 
-/// Whoever is to be killed is a process of its own, begun before the first verb.
+/// The process to kill starts before the first verb.
 void sender(const lab::Options& options) {
   if (settings.broken != Break::die) return send_files(options);
   const lab::TemporaryFolder folder;  // what the killed one would leave behind

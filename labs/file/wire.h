@@ -167,7 +167,7 @@ template <class Message>
   }
   const auto type = static_cast<Type>(reader.get(2));
   if (const auto length = reader.get(4); length != reader.left()) {
-    throw Malformed{fmt::format("a body of {} bytes, announced were {}", reader.left(), length)};
+    throw Malformed{fmt::format("a body of {} bytes instead of {}", reader.left(), length)};
   }
   return type;
 }

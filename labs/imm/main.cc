@@ -30,10 +30,10 @@ void post_empty_receive(rdma::Connection& connection, std::uint64_t id) {
 rdma::Completion take(rdma::Connection& connection, std::uint64_t id, std::size_t length) {
   const rdma::Completion done = connection.wait().check();
   lab::check(done.opcode == IBV_WC_RECV_RDMA_WITH_IMM && done.has_imm(),
-             "opcode {} came, not RECV_RDMA_WITH_IMM", int{done.opcode});
-  lab::check(done.id() == id, "receive {} was consumed, it was {}'s turn", done.id(), id);
-  lab::check(done.imm() == imm_of(id), "imm {:#x} came, {:#x} was sent", done.imm(), imm_of(id));
-  lab::check(done.length() == length, "{} bytes came, {} were sent", done.length(), length);
+             "got opcode {} instead of RECV_RDMA_WITH_IMM", int{done.opcode});
+  lab::check(done.id() == id, "receive {} was consumed instead of {}", done.id(), id);
+  lab::check(done.imm() == imm_of(id), "got imm {:#x} instead of {:#x}", done.imm(), imm_of(id));
+  lab::check(done.length() == length, "got {} bytes instead of {}", done.length(), length);
   return done;
 }
 
@@ -95,7 +95,7 @@ void client(const lab::Options& options) {
   // 3. A plain WRITE: nobody at the server learns of it.
   lab::Work work;
   connection.write(out.slice(0, options.size), remote.slice(0, options.size));
-  lab::say("one plain WRITE: the server isn't told");
+  lab::say("one plain WRITE: nothing tells the server");
 
   for (const std::uint64_t message : lab::rounds(options.iters)) {
     // 6. A receive at the server is no permission to write: of a long message all packets but the
@@ -132,7 +132,7 @@ int main(int argc, char** argv) {
        .more =
            [](lab::OwnOptions& own) {
              own.choice("--without", repost, {{"receive", false}},
-                        "Server: don't post a receive again, step 5");
+                        "Server: what step 5 leaves out");
            }},
       server, client);
 }

@@ -35,7 +35,7 @@ class Consumer {
     lab::Work work;
     for (std::uint64_t next = 0; next < 2 * batches_; ++next) {
       const std::uint32_t id = wait_for_batch();
-      lab::check(id == next, "batch {} came where {} was due", id, next);
+      lab::check(id == next, "got batch {} instead of {}", id, next);
       const auto slot = ring_.bytes().subspan(id % settings.slots * options_.size, options_.size);
       const auto whole = [&] { return lab::first_difference(slot, id) == slot.size(); };
       const bool came_whole = whole();

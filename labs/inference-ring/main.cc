@@ -25,12 +25,13 @@ namespace {
 void add_options(lab::OwnOptions& own) {
   own.means("--size", "Server: bytes of a batch", {1, 1 << 26});
   own.means("--iters", "Batches of each phase", {1, 1 << 24});
-  own.number("--slots", settings.slots, {1, 1024}, "Server: of the ring");
-  own.microseconds("--gap", settings.gap, {0, 60'000'000}, "Client: between two batches");
-  own.microseconds("--work", settings.work, {0, 60'000'000}, "Server: what a batch takes");
-  own.microseconds("--stall", settings.stall, {0, 60'000'000}, "Server: what a slow one takes");
+  own.number("--slots", settings.slots, {1, 1024}, "Server: slots of the ring");
+  own.microseconds("--gap", settings.gap, {0, 60'000'000}, "Client: time between two batches");
+  own.microseconds("--work", settings.work, {0, 60'000'000}, "Server: time that a batch takes");
+  own.microseconds("--stall", settings.stall, {0, 60'000'000},
+                   "Server: time that a slow batch takes");
   own.number("--stall-every", settings.stall_every, {1, 1 << 24},
-             "Server: each of so many is slow");
+             "Server: one batch in so many is slow");
   own.flag("!--no-credits", settings.credits,
            "Both ends: don't wait for credits, and see what is overwritten");
 }

@@ -60,7 +60,7 @@ struct End {
     lab::check_message_size(origin.context, plan.size);
     if (rdma::is_verbena(origin.context.name())) return origin;
     throw lab::Skipped{
-        fmt::format("{} is hardware or the kernel's: it loses nothing on request; Verbena's "
+        fmt::format("{} is hardware or the kernel's and loses nothing on request; Verbena's "
                     "devices (vb_...) do",
                     origin.context.name())};
   }

@@ -83,8 +83,8 @@ void server(const lab::Options& options) {
   while (true) {
     const auto plan = tcp.recv_value<Plan>();
     if (plan.percent < 0) return;
-    lab::check(plan.percent <= 100 && plan.size > 0 && plan.iters > 0, "{} speaks another language",
-               tcp.peer());
+    lab::check(plan.percent <= 100 && plan.size > 0 && plan.iters > 0,
+               "{} sent a plan that this lab doesn't know", tcp.peer());
     lab::check_memory(2 * kWindow * plan.size);
     lab::add_cost(lab::in_child(options, [&] { return receive(options, tcp, plan); }).cost);
   }
@@ -140,7 +140,7 @@ int main(int argc, char** argv) {
        .without = {"--drop"},  // it sets the loss itself: --rates
        .more =
            [](lab::OwnOptions& own) {
-             own.list("--rates", rates, rate_problem, "Packets lost, in percent: 0 to 50");
+             own.list("--rates", rates, rate_problem, "Loss of each transfer, in percent: 0 to 50");
              own.number("--ack-timeout", ack_timeout, {1, 20}, "The timer: 4.096 us * 2^N");
            }},
       server, client);

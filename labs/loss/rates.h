@@ -10,7 +10,7 @@ namespace loss {
 /// A part that FaultSpec can write down and that some packet may meet.
 [[nodiscard]] inline std::string rate_problem(double percent) {
   if (percent == 0 || (percent >= 0.001 && percent <= 50)) return "";
-  return "wanted are percents, 0 or 0.001 to 50";
+  return "give percents: 0, or 0.001 to 50";
 }
 
 }  // namespace loss

@@ -85,7 +85,7 @@ inline void serve(Server server, unsigned workers) {
   lab::check(furthest < 1e-9, "loss or weights differ from one process's by {:.3g} of their value",
              furthest);
   const double first = alone.losses.front(), last = alone.losses.back();
-  lab::check(last <= first, "nothing was learned: loss {} after {}", last, first);
+  lab::check(last <= first, "nothing was learned: the loss is {}, at first it was {}", last, first);
   lab::shown("{} workers train as one process does ({}): loss {:.4f} to {:.4f}", teams,
              furthest == 0 ? "to the last bit" : fmt::format("within {:.1g}", furthest), first,
              last);

@@ -63,7 +63,7 @@ struct End {
     std::array<char, pingpong::kTextSize> text{};
     tcp.recv_bytes(std::as_writable_bytes(std::span{text}));
     const auto peer = pingpong::decode({text.data(), pingpong::kTextSize - 1});
-    lab::check(peer.has_value(), "{} said something else than lid:qpn:psn:gid", tcp.peer());
+    lab::check(peer.has_value(), "{} sent something other than lid:qpn:psn:gid", tcp.peer());
     return *peer;
   }
 

@@ -47,7 +47,7 @@ void server(const lab::Options& options) {
   end.tell(local);
   std::array<char, pingpong::kDone.size()> done{};
   end.tcp.recv_bytes(std::as_writable_bytes(std::span{done}));
-  lab::check(done == pingpong::kDone, "the client said something else than done");
+  lab::check(done == pingpong::kDone, "the client sent something other than \"done\"");
   // 5. Ping-pong.
   end.play(options, false);
   lab::say_goodbye(options, std::move(end.tcp));
@@ -88,7 +88,7 @@ int main(int argc, char** argv) {
        .more =
            [](lab::OwnOptions& own) {
              own.number("--gid-index", settings.gid_index, {0, 255},
-                        "Speak from this row [the one of the socket's address]");
+                        "Row of the GID table to use [the one of the socket's address]");
              own.choice(
                  "--mtu", settings.mtu,
                  {{"256", 256}, {"512", 512}, {"1024", 1024}, {"2048", 2048}, {"4096", 4096}},

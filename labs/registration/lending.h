@@ -90,7 +90,7 @@ inline void lend(const lab::Options& options, rdma::Connection& connection, Revo
   }
   // The WRITE that follows ends the queue pair, perhaps before the acknowledgement of this message.
   const rdma::Completion told = connection.perform(rdma::Send{});
-  lab::check(told.ok() || told.status == IBV_WC_WR_FLUSH_ERR, "telling the client: {}",
+  lab::check(told.ok() || told.status == IBV_WC_WR_FLUSH_ERR, "the message to the client: {}",
              told.message());
   lab::wait_for_goodbye(options, connection);
   lab::check_pattern(loan.memory.bytes().first(kLent), 1, "the memory, after the revocation");

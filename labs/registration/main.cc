@@ -71,7 +71,7 @@ Cost measure(const lab::Options& options, const rdma::ProtectionDomain& pd) {
       cost = cost_of(pd, memory.bytes().first(size), copy.bytes().first(size));
     } catch (const rdma::Error& error) {
       if (error.code() != ENOMEM || cost.size == 0) throw;
-      lab::say("no more may be pinned: {}", error.what());
+      lab::say("the system lets no more memory be pinned: {}", error.what());
       return cost;
     }
     lab::say("{:>11}  {:>12.1f}  {:>12.1f}  {:>12.1f}  {:>10}", size, cost.registered.count(),
@@ -94,8 +94,9 @@ void client(const lab::Options& options) {
       cache.hit_percent);
   int revoked = 0;
   for (const Revocation how : kRevocations) revoked += borrow(options, how) ? 1 : 0;
-  lab::shown("{} bytes registered in {:.0f} us; {:.0f} % cache hits; {} revoked windows refuse",
-             largest.size, largest.registered.count(), cache.hit_percent, revoked);
+  lab::shown(
+      "{} bytes registered in {:.0f} us; {:.0f} % cache hits; {} revoked windows refuse a WRITE",
+      largest.size, largest.registered.count(), cache.hit_percent, revoked);
 }
 
 void add_options(lab::OwnOptions& own) {

@@ -76,7 +76,8 @@ void body(const lab::Options& options, const lab::Rank& me) {
   const Board board{(options.size + sizeof(float) - 1) / sizeof(float), me.count};
   const rdma::Buffer memory{links.pd(), board.size, rdma::Access::remote_write};
   links.connect(meeting, memory.remote());
-  lab::say("of {}, as {} says; reached at {}", me.count, me.from, meeting.address().to_string());
+  lab::say("{} ranks, as {} says; this one is reached at {}", me.count, me.from,
+           meeting.address().to_string());
 
   lab::Work work;
   std::uint32_t generation = 0;

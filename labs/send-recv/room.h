@@ -44,7 +44,7 @@ struct Room {
   }
   /// What receive `id` got must be message `id`.
   Header check(const rdma::Completion& done, std::uint64_t id, std::size_t size) const {
-    lab::check(done.is_receive() && done.id() == id, "receive {} completed, it was {}'s turn",
+    lab::check(done.is_receive() && done.id() == id, "receive {} completed instead of {}",
                done.id(), id);
     const Header header = headers.as<Header>()[place(id)];
     lab::check(header.number == id, "receive {} holds message {}, message {} is overwritten", id,
@@ -52,7 +52,7 @@ struct Room {
     const std::uint64_t length = length_of(id, size);
     lab::check(
         header.length == length && done.length() == sizeof(Header) + length + sizeof(Trailer),
-        "message {}: {} bytes came, {} were sent", id, done.length(),
+        "message {}: got {} bytes instead of {}", id, done.length(),
         sizeof(Header) + length + sizeof(Trailer));
     const auto rest = rests.bytes().subspan(place(id) * rest_size, rest_size);
     lab::check(lab::first_difference(rest.first(length), id) == length, "message {} is garbled",

@@ -91,9 +91,9 @@ int main(int argc, char** argv) {
        .iters = 500,
        .more =
            [](lab::OwnOptions& own) {
-             own.number("--clients", clients, {1, lab::kMostClients}, "How many at once");
+             own.number("--clients", clients, {1, lab::kMostClients}, "Clients at the same time");
              own.number("--receives", receives, {1, 1u << 20},
-                        "In the shared queue; the event comes below a quarter of them");
+                        "Receives in the shared queue; the event comes below a quarter of them");
            }},
       server, client);
 }

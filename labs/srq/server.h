@@ -95,7 +95,7 @@ class Server {
     done.check();
     Sender& sender = senders_.at(done.qp_num);
     lab::check(done.length() == options_.size,
-               "{} bytes instead of {}; have both ends the same --size?", done.length(),
+               "{} bytes instead of {}; do both ends have the same --size?", done.length(),
                options_.size);
     lab::check(done.imm() == static_cast<std::uint32_t>(sender.next),
                "client {}: message {} instead of {}", sender.number, done.imm(), sender.next);

@@ -54,8 +54,9 @@ inline void lose_the_first(const Game& game, Side& left, Side& right) {
   lab::shown("right expected the next PSN: the first message was acknowledged and never arrived");
 }
 
-/// Earlier: a packet seems to be missing. So right asks for that one (a NAK), and says no more until
-/// it comes. Left has never sent it: it drops the NAK and repeats its own packet, by the timer.
+/// Earlier: a packet seems to be missing. So right asks for that one (a NAK), and says no more
+/// until it comes. Left has never sent it: it drops the NAK and repeats its own packet, by the
+/// timer.
 inline void never_arrive(const Game& game, Side& left) {
   game.post(left, 0);
   const rdma::Completion done = game.next(game.sent, left);

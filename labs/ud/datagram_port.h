@@ -45,7 +45,7 @@ class DatagramPort {
   [[nodiscard]] std::span<std::byte> take(const rdma::Completion& done) {
     done.check();
     lab::check(done.has_grh() && done.length() == size_,
-               "{} bytes arrived instead of {} of GRH and {}; have both ends the same --size?",
+               "{} bytes arrived instead of {} of GRH and {}; do both ends have the same --size?",
                done.length(), kGrh, size_ - kGrh);
     taken_.push_back(done.id());
     return bytes(done.id());

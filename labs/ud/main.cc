@@ -51,7 +51,7 @@ void server(const lab::Options& options) {
   const auto seen = receive_burst(end, &second);
   const auto copies = static_cast<std::uint64_t>(
       std::ranges::count_if(seen, [](const auto& one) { return one.first; }));
-  lab::say("of {} to the group, {} and {} arrived at two queue pairs", to_group,
+  lab::say("{} datagrams to the group: {} and {} arrived at the two queue pairs", to_group,
            seen.size() - copies, copies);
   lab::check(copies > 0 && copies < seen.size(), "a queue pair of the group got nothing");
   second.qp.detach(group->gid());

@@ -95,15 +95,18 @@ void verbs_show_completion(const struct verbs_side* side, const struct ibv_wc* d
   const bool receive = (done->opcode & IBV_WC_RECV) != 0;
   const bool brings_bytes = receive || done->opcode == IBV_WC_RDMA_READ ||
                             done->opcode == IBV_WC_FETCH_ADD || done->opcode == IBV_WC_COMP_SWAP;
-  char length[16] = "-", imm[16] = "-";
+  const bool has_imm = receive && (done->wc_flags & IBV_WC_WITH_IMM) != 0;
+  char length[16] = "-", imm[16] = "-", flags[48] = "-";
   if (brings_bytes) snprintf(length, sizeof length, "%u", done->byte_len);
-  if (receive && (done->wc_flags & IBV_WC_WITH_IMM) != 0) {
-    snprintf(imm, sizeof imm, "%#010x", ntohl(done->imm_data));
+  if (has_imm) snprintf(imm, sizeof imm, "%#010x", ntohl(done->imm_data));
+  if (receive) {
+    snprintf(flags, sizeof flags, "%u%s%s", done->wc_flags,
+             done->wc_flags & IBV_WC_GRH ? " (IBV_WC_GRH)" : "",
+             has_imm ? " (IBV_WC_WITH_IMM)" : "");
   }
   lab_say("                      .vendor_err=- .opcode=%d (%s) .byte_len=%s", done->opcode,
           name_of_completion(done->opcode), length);
-  /* The last five are for datagrams, and pkey_index is for QP 1. */
-  lab_say("                      .imm_data=%s .wc_flags=%u%s", imm, done->wc_flags,
-          done->wc_flags & IBV_WC_WITH_IMM ? " (IBV_WC_WITH_IMM)" : "");
+  lab_say("                      .imm_data=%s .wc_flags=%s", imm, flags);
+  /* These are for datagrams, and pkey_index is for QP 1. */
   lab_say("                      .src_qp=- .pkey_index=- .slid=- .sl=- .dlid_path_bits=-");
 }

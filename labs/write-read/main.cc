@@ -40,16 +40,18 @@ void server(const lab::Options& given) {
   lab::wait_for_goodbye(options, connection);
   const lab::Spent mine = work.done().spent;
   const lab::Spent all = lab::spent_by_process() - process_before;
-  lab::check(!connection.cq().poll(), "a completion came, although no receive was posted");
+  lab::check(!connection.cq().poll(), "got a completion, although no receive was posted");
   const auto payload = memory.bytes().first(options.size);
   const std::size_t same = lab::first_difference(payload, options.iters);
   lab::check(same == payload.size(), "byte {} of {} isn't the last round's", same, payload.size());
   const std::uint64_t requests = 2 + 3 * options.iters;
-  lab::say("{} requests were served here in {:.1f} ms; this thread: {:.2f} ms CPU, {} wake-ups",
-           requests, mine.wall.count() / 1e3, mine.cpu.count() / 1e3, mine.wake_ups);
+  lab::say(
+      "the device served {} requests here in {:.1f} ms; this thread: {:.2f} ms CPU, {} wake-ups",
+      requests, mine.wall.count() / 1e3, mine.cpu.count() / 1e3, mine.wake_ups);
   lab::say("the process's other threads: {:.2f} ms CPU (the device, where it is software)",
            std::max(0.0, (all.cpu - mine.cpu).count() / 1e3));
-  lab::check(mine.wake_ups <= 16, "the target woke up {} times: who woke it?", mine.wake_ups);
+  lab::check(mine.wake_ups <= 16, "the target woke up {} times; only the goodbye should wake it",
+             mine.wake_ups);
   lab::shown(
       "{} one-sided requests in order; the target: 0 completions, {} wake-ups, {:.2f} ms CPU",
       requests, mine.wake_ups, mine.cpu.count() / 1e3);
@@ -59,7 +61,7 @@ void server(const lab::Options& given) {
 void expect(rdma::Connection& connection, std::uint64_t id, ibv_wc_opcode opcode) {
   const rdma::Completion done = connection.wait().check();
   lab::check(done.id() == id && done.opcode == opcode,
-             "expected completion {} of opcode {}, came {} of opcode {}", id, int{opcode},
+             "expected completion {} with opcode {}, got {} with opcode {}", id, int{opcode},
              done.id(), int{done.opcode});
 }
 
@@ -128,7 +130,7 @@ int main(int argc, char** argv) {
        .more =
            [](lab::OwnOptions& own) {
              own.choice("--without", signaled, {{"signaled", false}},
-                        "Client: post the READ of step 4 so, and wait");
+                        "Client: how step 4 posts its READ");
            }},
       server, client);
 }

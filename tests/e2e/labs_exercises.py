@@ -184,7 +184,7 @@ def measured_exercises():
     """Of many requests, of many clients, of what they cost."""
     return [
         exercise("atomics", "--clients 1", 0, "^shown: .*none lost \\(without: 0\\)",
-                 "asked for 0 times in vain"),
+                 "asked for the lock in vain: 0 times"),
         exercise("atomics", "--clients 16 --iters 20", 0, "^shown: 16 clients, 320 FETCH_ADDs"),
         exercise("atomics", "--iters 20 --drop 5%", 0, "^server \\| found counter 80, guarded 80"),
         exercise("flags", "", 0, "SIGNALED +500 WRITEs .*: 500 completions,",
@@ -238,14 +238,14 @@ def course_exercises():
         # received, four sent; more when a wait is long, because it asks whether the peer lives.
         exercise("file", "--stats", 0, r"(?s)the secret for 42 is ([0-9a-f]{16})….*"
                  r"the secret for 42 is \1…", secret,
-                 r"^server \| the secret for 42 is [0-9a-f]{16}…, and it has it$",
+                 r"^server \| the secret for 42 is [0-9a-f]{16}…; the sender has proved to have it$",
                  cost("client", r"7\d", "; round trips: 3; bytes copied: 4194304"),
                  cost("server", r"\d+", "; round trips: 4")),
         exercise("file", "--iters 3 --size 1 --id 7", 0,
                  r"(?s)(the secret for 7 is .*){6}"),
         exercise("file", "--break hash", 0, r"^server \| refused: wrong hash",
                  r"^client \| the receiver refused: wrong hash"),
-        exercise("file", "--break truncate", 0, r"^server \| refused: truncated: 2097152 bytes came"),
+        exercise("file", "--break truncate", 0, r"^server \| refused: truncated: got 2097152 bytes"),
         exercise("file", "--break die", 0, r"^server \| refused: .*RETRY_EXC_ERR",
                  r"^client \| the sender was killed in the middle"),
         exercise("parameter-server", "--ranks 4 --size 8K --iters 20", 0,

@@ -89,7 +89,7 @@ class RankKilled(Case):
         try:
             for command in commands:
                 started.append(host.start(network.server.namespace, command, preload=False))
-            wait_for_line(host, started[0], r"^rank 0 \| of \d, as")
+            wait_for_line(host, started[0], r"^rank 0 \| \d ranks, as")
             wait_for_line(host, started[0], r"of 1000000 rounds")
             os.kill(started[1].pid if self.by_hand else self.a_rank_of(started[0]), signal.SIGKILL)
             status = started[0].wait(host.deadline(self.timeout))
