@@ -172,6 +172,6 @@ void producer(const lab::Options& options) {
   const std::uint64_t most = std::max(steady.most_in_ring, slow.most_in_ring);
   lab::check(most <= producer.slots(), "{} batches in {} slots", most, producer.slots());
   lab::shown("a slow consumer held up {} of {} batches, none lost; p99.9 {:.1f} ms, steady {:.1f}",
-             slow.held_up, options.iters, percentile(slow.latencies, 0.999) / 1e3,
-             percentile(steady.latencies, 0.999) / 1e3);
+             slow.held_up, options.iters, lab::percentile(slow.latencies, 0.999) / 1e3,
+             lab::percentile(steady.latencies, 0.999) / 1e3);
 }

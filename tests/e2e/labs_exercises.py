@@ -258,6 +258,38 @@ def course_exercises():
                  r"^shown: .* none lost; p99\.9 (4\d|[5-9]\d|\d{3,})\.\d ms"),
         exercise("inference-ring", "--no-credits --iters 300", 0,
                  r"^shown: without credits [1-9]\d* of 600 batches were overwritten"),
+        *kv_cache_exercises(),
+    ]
+
+
+def kv_cache_exercises():
+    return [
+        # 2912 READs and a block table per request; the SENDs of `done` complete as well.
+        exercise("kv-cache", "--stats", 0, cost("client", 3040, ", needed: 2976"),
+                 cost("server", 128, ", needed: 64"),
+                 r"^server \| 128 completions, 2 for each request; none for a READ$",
+                 "^shown: 2912 READs .*, all blocks whole: median .* us, p99 .* us; "),
+        exercise("kv-cache", "--without lease", 0,
+                 r"^client \| request \d+, block \d+: slot \d+ is in generation (?!1,)\d+, "
+                 r"the block table says 1$",
+                 "^server .* 0 of 64 requests waited for a free slot$",
+                 r"^shown: without a lease [1-9]\d* of 2912 READs brought another block .*; "
+                 "all completed with success$"),
+        exercise("kv-cache", "--without lease --slots 1024", 0,
+                 "without a lease 0 of 2912 READs brought another block and 0 a torn one"),
+        exercise("kv-cache", "--slots 1024", 0, "488 of 1024 blocks shared",
+                 "^server .* 536 blocks computed, 488 found .*; 0 of 64 requests waited"),
+        exercise("kv-cache", "--slots 16", 0, "0 of 1024 blocks shared",
+                 "^server .* 1024 blocks computed, 0 found .*; 63 of 64 requests waited"),
+        exercise("kv-cache", "--depth 1", 0, "^client .* READs in flight: 1$", "all blocks whole"),
+        exercise("kv-cache", "--depth 8", 0, "^client .* READs in flight: 8$", "all blocks whole"),
+        exercise("kv-cache", "--size 1 --depth 64", 0, "^shown: 2912 READs .*, all blocks whole"),
+        exercise("kv-cache", "--iters 8 --drop 5% --size 16K", 0, "all blocks whole"),
+        exercise("kv-cache", "--without lease --drop 5% --size 4K", 0,
+                 r"^shown: without a lease [1-9]\d* of 2912 READs"),
+        exercise("kv-cache", "--slots 15", USAGE, "15 is not between 16 and 65536"),
+        exercise("kv-cache", "--size 17M", USAGE, "17825792 is not between 1 and 16777216"),
+        exercise("kv-cache", "--size 16M --slots 65536", USAGE, "choose a smaller --size"),
     ]
 
 

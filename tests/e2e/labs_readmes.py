@@ -107,6 +107,34 @@ class RankKilled(Case):
 
 
 @dataclasses.dataclass(frozen=True)
+class DecodeKilled(Case):
+    """SIGKILL to the client of kv-cache: its leases have no end."""
+
+    def run(self, host, network):
+        lab = [host.verbena, "lab", "kv-cache"]
+        there = ["--port", str(next_tcp_port())]
+        namespace = network.server.namespace
+        server = host.start(namespace, [*lab, "server", "--timeout", "5", *there], preload=False)
+        client = None
+        try:
+            wait_for_line(host, server, r"\bready$")
+            client = host.start(namespace, [*lab, "client", "127.0.0.1", "--iters", "100000", *there],
+                                preload=False)
+            wait_for_line(host, client, r"of 100000 rounds")
+            client.kill()
+            status = server.wait(host.deadline(self.timeout))
+            return check_output(status, server.output(), 1, (
+                "not done within --timeout 5 s: .*decode's word that it is done",))
+        except CaseFailed as failure:
+            logs = "\n".join(tail(p) for p in (server, client) if p)
+            raise CaseFailed(f"{failure}\n{logs}") from None
+        finally:
+            for process in (server, client):
+                if process:
+                    process.kill()
+
+
+@dataclasses.dataclass(frozen=True)
 class EveryExerciseIsRun(Case):
     """Each block `sh exercise` of each README is a row of the table, or is run as it stands."""
 
@@ -161,5 +189,6 @@ def all_cases():
         RankKilled(LO, "labs/readme/rendezvous/killed", says=("^a rank: Killed$",)),
         RankKilled(LO, "labs/readme/rendezvous/killed-by-hand", by_hand=True,
                    says=("RETRY_EXC_ERR",)),
+        DecodeKilled(LO, "labs/readme/kv-cache/killed"),
         EveryExerciseIsRun(LO, "labs/readme/every-exercise"),
     ]

@@ -6,19 +6,19 @@
 
 #include "labs/bulk/sweep.h"
 #include "labs/common/pattern.h"
-#include "labs/inference-ring/latency.h"
+#include "labs/common/percentile.h"
 
 namespace {
 
 TEST(Percentile, IsTheSmallestValueThatTheShareDoesNotExceed) {
   std::vector<double> values;
   for (int i = 1000; i > 0; --i) values.push_back(i);
-  EXPECT_EQ(percentile(values, 0.5), 500);
-  EXPECT_EQ(percentile(values, 0.99), 990);
-  EXPECT_EQ(percentile(values, 0.999), 999);
-  EXPECT_EQ(percentile(values, 1), 1000);
-  EXPECT_EQ(percentile({7}, 0.5), 7);
-  EXPECT_EQ(percentile({7}, 0.999), 7);
+  EXPECT_EQ(lab::percentile(values, 0.5), 500);
+  EXPECT_EQ(lab::percentile(values, 0.99), 990);
+  EXPECT_EQ(lab::percentile(values, 0.999), 999);
+  EXPECT_EQ(lab::percentile(values, 1), 1000);
+  EXPECT_EQ(lab::percentile({7}, 0.5), 7);
+  EXPECT_EQ(lab::percentile({7}, 0.999), 7);
 }
 
 TEST(BulkSweep, HasNoShapeThatWouldNeverEmptyItsQueue) {
