@@ -7,10 +7,10 @@
 
 #include "engine/queue_pair.h"
 #include "engine/requester.h"
-#include "engine/rnr_timer.h"
 #include "engine/scatter_gather.h"
 #include "engine/services.h"
 #include "engine/transport_timer.h"
+#include "packet/rnr_timer.h"
 
 namespace verbena::engine {
 
@@ -146,7 +146,7 @@ void wait_for_receiver(Services& services, QueuePair& qp, std::uint8_t timer, In
   c.round_trip.went_back();
   restart(qp);
   stop_timers(c);
-  wait_until(qp.requester, now + rnr_delay(timer));
+  wait_until(qp.requester, now + packet::rnr_delay(timer));
 }
 
 void handle_nak(Services& services, QueuePair& qp, packet::NakCode code, Instant now) {

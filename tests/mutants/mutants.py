@@ -417,7 +417,7 @@ MUTANTS = [
 
     # FewRnrRetries.AreCountedAndTimed
     ("rnr-timer-ignored", COMPLETER,
-     "wait_until(qp.requester, now + rnr_delay(timer));",
+     "wait_until(qp.requester, now + packet::rnr_delay(timer));",
      ""),
     # FewRnrRetries.AreCountedAndTimed
     ("rnr-retries-not-counted", COMPLETER,

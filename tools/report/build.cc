@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
+#include <system_error>
 
 #include "tools/report/capture_reader.h"
 #include "tools/report/conversations.h"
@@ -19,6 +21,15 @@ namespace verbena::report {
 namespace {
 
 std::string beginning_of(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) {
+    throw std::runtime_error{fmt::format("{}: this is a folder; name the files in it", path)};
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw std::runtime_error{
+        fmt::format("{}: a report reads files twice; write this into one first", path)};
+  }
   std::ifstream file{path, std::ios::binary};
   if (!file) throw std::runtime_error{fmt::format("{}: {}", path, std::strerror(errno))};
   constexpr std::size_t kEnough = 4096;
@@ -51,6 +62,7 @@ std::vector<Event> events_of_ends(const Observations& seen, const Conversations&
       case Seen::post_send:
         e.kind = EventKind::post_send;
         e.what = o.op;
+        e.signaled = o.signaled;
         break;
       case Seen::post_receive:
         e.kind = EventKind::post_receive;
@@ -142,14 +154,16 @@ Model build_model(const Observations& seen) {
   const std::vector<Clock> clocks = compare_clocks(seen, of);
   std::vector<Time> times;
   times.reserve(seen.all.size());
-  for (const Observation& o : seen.all) times.push_back(o.time + clocks[o.observer].offset);
+  for (const Observation& o : seen.all) {
+    times.push_back(sum_of(o.time, clocks[o.observer].offset));
+  }
   const Time first = *std::ranges::min_element(times);
-  for (Time& time : times) time -= first;
+  for (Time& time : times) time = difference_of(time, first);
 
   Model model;
   model.conversations = of.all;
   model.remarks = seen.remarks;
-  model.wall = seen.observers.front().wall + first;
+  model.wall = sum_of(seen.observers.front().wall, first);
   model.events = join_packets(seen, of, times);
   std::ranges::move(events_of_ends(seen, of, times), std::back_inserter(model.events));
   std::ranges::stable_sort(model.events, {}, &Event::time);

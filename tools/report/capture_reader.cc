@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -81,8 +83,7 @@ class Collector {
   std::uint64_t others_ = 0;
 };
 
-// ------------------------------------------------------------------------------------- classic
-// pcap
+// ---------------------------------------------------------------- classic pcap
 
 void read_classic(Bytes file, Collector& to) {
   constexpr std::size_t kHeader = 24, kRecord = 16;
@@ -104,8 +105,7 @@ void read_classic(Bytes file, Collector& to) {
   if (at != file.size()) to.remark("the last packet was cut off, and is left out");
 }
 
-// -------------------------------------------------------------------------------------------
-// pcapng
+// ---------------------------------------------------------------- pcapng
 
 struct Interface {
   LinkType link{};
@@ -115,7 +115,9 @@ struct Interface {
 /// Nanoseconds of so many ticks.
 std::int64_t nanoseconds(std::uint64_t ticks, std::uint64_t a_second) {
   __extension__ using Wide = unsigned __int128;
-  return static_cast<std::int64_t>(Wide{ticks} * 1'000'000'000 / a_second);
+  constexpr std::uint64_t kMost = std::numeric_limits<std::uint64_t>::max();
+  return time_of(
+      static_cast<std::uint64_t>(std::min(Wide{ticks} * 1'000'000'000 / a_second, Wide{kMost})));
 }
 
 class Pcapng {
@@ -134,6 +136,7 @@ class Pcapng {
       at += size;
     }
     if (at != file_.size()) to_.remark("the last block was cut off, and is left out");
+    if (untimed_ > 0) to_.remark(fmt::format("{} packets without a time are left out", untimed_));
   }
 
  private:
@@ -153,7 +156,6 @@ class Pcapng {
     if (type == kInterfaceBlock) add_interface(at, body);
     if (type == kEnhancedPacket) take_packet(at, body);
     if (type == kSimplePacket) ++untimed_;
-    if (untimed_ == 1) to_.remark("packets without a time are left out");
   }
 
   void add_interface(std::size_t at, Bytes body) {

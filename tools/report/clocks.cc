@@ -37,7 +37,7 @@ std::map<ClockPair, std::int64_t> shortest_ways(const Observations& seen, const 
     if (once.often || once.sent == nullptr || once.arrived == nullptr) continue;
     const std::string_view from = seen.observers[once.sent->observer].clock;
     const std::string_view to = seen.observers[once.arrived->observer].clock;
-    const std::int64_t took = once.arrived->time - once.sent->time;
+    const std::int64_t took = difference_of(once.arrived->time, once.sent->time);
     const auto [found, is_new] = shortest.try_emplace({from, to}, took);
     if (!is_new) found->second = std::min(found->second, took);
   }
@@ -49,9 +49,10 @@ std::map<ClockPair, std::int64_t> shortest_ways(const Observations& seen, const 
 std::optional<std::int64_t> ahead(const std::map<ClockPair, std::int64_t>& ways, std::string_view a,
                                   std::string_view b) {
   const auto there = ways.find({a, b}), back = ways.find({b, a});
-  if (there != ways.end() && back != ways.end()) return (there->second - back->second) / 2;
+  if (there != ways.end() && back != ways.end())
+    return difference_of(there->second, back->second) / 2;
   if (there != ways.end()) return there->second;
-  if (back != ways.end()) return -back->second;
+  if (back != ways.end()) return difference_of(0, back->second);
   return std::nullopt;
 }
 
@@ -68,7 +69,7 @@ std::vector<Clock> compare_clocks(const Observations& seen, const Conversations&
       for (const auto& [known, clock] : clocks) {
         const auto more = ahead(ways, known, o.clock);
         if (!more) continue;
-        clocks[o.clock] = {clock.offset - *more, true};
+        clocks[o.clock] = {difference_of(clock.offset, *more), true};
         found = true;
         break;
       }
@@ -80,7 +81,7 @@ std::vector<Clock> compare_clocks(const Observations& seen, const Conversations&
     if (known != clocks.end()) {
       result.push_back(known->second);
     } else {
-      result.push_back({o.wall - seen.observers.front().wall, false});
+      result.push_back({difference_of(o.wall, seen.observers.front().wall), false});
     }
   }
   return result;

@@ -78,6 +78,7 @@ class Finder {
   Conversations find() {
     learn_of_queue_pairs();
     learn_of_connections();
+    learn_of_datagrams();
     for (std::uint32_t i = 0; i < endpoints_.count(); ++i) pair_connected(i);
     pair_of_connections();
     pair_by_answers();
@@ -125,6 +126,46 @@ class Finder {
       if (!is_packet(o) || o.destination_qpn != kManagementQpn) continue;
       if (const auto place = connections_.take(o, traced(o))) messages_.emplace(i, *place);
     }
+  }
+
+  /// No state names the address of a datagram queue pair: a datagram does that is seen at both
+  /// ends.
+  void learn_of_datagrams() {
+    using Packet = std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>;  // from, to, PSN
+    std::map<Packet, const Observation*> sent;
+    const auto packet_of = [](const Observation& o) {
+      return Packet{source_qpn(o), o.destination_qpn, o.psn};
+    };
+    for (const Observation& o : seen_.all) {
+      if (o.kind == Seen::sent && traced(o) && is_datagram(o)) sent.try_emplace(packet_of(o), &o);
+    }
+    for (const Observation& o : seen_.all) {
+      if (o.kind != Seen::received || !traced(o) || !is_datagram(o)) continue;
+      const auto left = sent.find(packet_of(o));
+      if (left == sent.end()) continue;
+      name_unnamed(endpoints_.traced(left->second->observer, left->second->qpn), o.peer);
+      if (o.destination_qpn != o.qpn) continue;  // to a group
+      name_unnamed(endpoints_.traced(o.observer, o.qpn), left->second->peer);
+    }
+    for (const Observation& o : seen_.all) {
+      if (!traced(o) || o.qpn == 0 || o.qpn == kManagementQpn || !is_datagram(o)) continue;
+      if (o.kind != Seen::sent && o.kind != Seen::received) continue;
+      first_peer_.try_emplace(endpoints_.traced(o.observer, o.qpn), peer_of_datagram(o));
+    }
+  }
+
+  void name_unnamed(std::uint32_t place, std::string_view gid) {
+    if (endpoints_.at(place).address.empty()) endpoints_.name(place, plain_address(gid));
+  }
+
+  static bool arrived(const Observation& o) {
+    return o.kind == Seen::received || o.kind == Seen::dropped;
+  }
+
+  /// The other end of a datagram that a traced end saw.
+  std::uint32_t peer_of_datagram(const Observation& o) {
+    return endpoints_.addressed(plain_address(o.peer),
+                                arrived(o) ? source_qpn(o) : o.destination_qpn);
   }
 
   void pair_connected(std::uint32_t place) {
@@ -186,6 +227,7 @@ class Finder {
   }
 
   Ends ends_of_traced(const Observation& o) {
+    if (o.srq) return {endpoints_.shared(o.observer, *o.srq), kNone};
     if (o.qpn == 0) {  // dropped without a queue pair
       const Way way = way_of(o, true);
       const std::uint32_t target = endpoints_.addressed(way.destination, o.destination_qpn);
@@ -193,17 +235,20 @@ class Finder {
       return {endpoints_.addressed(way.source, source_qpn(o)), target};
     }
     const std::uint32_t me = endpoints_.traced(o.observer, o.qpn);
-    const bool arrived = o.kind == Seen::received || o.kind == Seen::dropped;
     std::uint32_t other = endpoints_.at(me).peer;
     if (is_datagram(o)) {
-      const std::uint32_t number = arrived ? source_qpn(o) : o.destination_qpn;
-      other = endpoints_.addressed(plain_address(o.peer), number);
+      other = peer_of_datagram(o);
       last_peer_[me] = other;
     } else if (other == kNone) {  // posts and completions of datagrams
       const auto last = last_peer_.find(me);
-      if (last != last_peer_.end()) other = last->second;
+      const auto first = first_peer_.find(me);
+      if (last != last_peer_.end()) {
+        other = last->second;
+      } else if (first != first_peer_.end()) {
+        other = first->second;
+      }
     }
-    return arrived ? Ends{other, me} : Ends{me, other};
+    return arrived(o) ? Ends{other, me} : Ends{me, other};
   }
 
   Ends ends_of_captured(const Observation& o) {
@@ -233,7 +278,8 @@ class Finder {
             .program = "",
             .device = std::string{e.device},
             .address = std::string{e.address},
-            .traced = e.observer != kNone};
+            .traced = e.observer != kNone,
+            .shared = e.shared};
     if (end.traced) {
       const Observer& observer = seen_.observers[e.observer];
       end.program = fmt::format("{} {}", observer.program, observer.pid);
@@ -289,14 +335,15 @@ class Finder {
   std::map<std::size_t, Connections::Place> messages_;  // by the place of the observation
   std::vector<Ends> of_connections_;                    // actor: the active one
   std::map<Pair, std::uint32_t> active_;                // who asked for the connection
-  std::map<std::uint32_t, std::uint32_t> last_peer_;    // of datagrams
+  std::map<std::uint32_t, std::uint32_t> first_peer_;   // of datagrams
+  std::map<std::uint32_t, std::uint32_t> last_peer_;    // … up to the observation at hand
   std::vector<Ends> ends_of_;
 };
 
 }  // namespace
 
 std::int64_t wall_time(const Observations& seen, const Observation& o) {
-  return o.time + seen.observers[o.observer].wall;
+  return sum_of(o.time, seen.observers[o.observer].wall);
 }
 
 Conversations find_conversations(const Observations& seen) { return Finder{seen}.find(); }

@@ -11,6 +11,14 @@ std::uint32_t Endpoints::traced(std::uint32_t observer, std::uint32_t qpn) {
   return found->second;
 }
 
+std::uint32_t Endpoints::shared(std::uint32_t observer, std::uint32_t number) {
+  const auto [found, is_new] = shared_.try_emplace({observer, number}, count());
+  if (is_new) {
+    all_.push_back({.qpn = number, .observer = observer, .type = "SRQ", .shared = true});
+  }
+  return found->second;
+}
+
 std::uint32_t Endpoints::addressed(std::string_view address, std::uint32_t qpn) {
   if (address.empty()) {
     const auto any = by_number_.find(qpn);

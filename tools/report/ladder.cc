@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tools/report/text_width.h"
+#include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
@@ -104,11 +105,6 @@ std::string heads(std::string_view left, std::string_view right) {
   return fmt::format("{}{}{}{}\n", kMargin, left, std::string(blank, ' '), right);
 }
 
-std::string name_of(const End& end) {
-  const std::string_view name = end.program.empty() ? std::string_view{"not traced"} : end.program;
-  return printable(name);
-}
-
 std::string place_of(const End& end) {
   std::string text = number_text(end);
   if (!end.device.empty()) text += ", " + printable(end.device);
@@ -125,7 +121,7 @@ std::string ladder(const Model& model, const RowOptions& options, bool colour) {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Conversation& c = model.conversations[i];
     if (i > 0) text += "\n";
-    text += heads(name_of(c.left), name_of(c.right));
+    text += heads(program_text(c.left), program_text(c.right));
     text += heads(place_of(c.left), place_of(c.right));
     for (const Row& row : rows_of(model, i, options)) {
       const std::string_view shade = colour ? colour_of(row) : "";

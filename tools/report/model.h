@@ -28,11 +28,15 @@ struct Source {
 
 /// One end of a conversation: a queue pair, or what a capture shows of one.
 struct End {
-  std::uint32_t qpn = 0;
-  std::string program;  // "rping 4711"; empty: not traced
+  std::uint32_t qpn = 0;  // 0: unknown
+  std::string program;    // "rping 4711"; empty: not traced
   std::string device;
   std::string address;  // GID or IP address
   bool traced = false;  // its posts and completions are known
+  bool shared = false;  // a shared receive queue: `qpn` is its number
+
+  /// The other end of a shared receive queue, or of a queue pair that met no other.
+  [[nodiscard]] bool is_nobody() const { return qpn == 0 && !traced && address.empty(); }
 };
 
 enum class Side : std::uint8_t { left, right };
@@ -62,13 +66,14 @@ struct PacketFlags {
   bool lost = false;       // it was sent and never arrived, or arrived damaged
   bool duplicate = false;  // the receiver had it already
   bool dropped = false;    // it arrived, and the receiver dropped it: `note` has the reason
+  bool ignored = false;    // an acknowledgement that nothing waited for, or waits for any more
   bool ack_request = false;
   bool response = false;    // an acknowledgement, a READ response, …
   bool connection = false;  // a message of the connection manager
   bool nak = false;         // a NAK other than RNR
   bool rnr = false;         // receiver not ready
-  bool one_sided_view =
-      false;  // seen at one point only: when it left or arrived is not known apart
+  // Seen at one point only: when it left or arrived is not known apart.
+  bool one_sided_view = false;
 };
 
 struct Event {
@@ -83,15 +88,19 @@ struct Event {
   std::uint32_t psn = 0;
   std::uint32_t bytes = 0;  // payload; of posts and completions: of the request
   PacketFlags flags;
-  std::vector<std::uint8_t>
-      headers;  // from the BTH on, without payload; of a connection message with the MAD
+  // From the BTH on, without payload; of a connection message with the MAD.
+  std::vector<std::uint8_t> headers;
   // What happened, as people read it: the op of a post ("RDMA_WRITE"), the cause of a retry
-  // ("timeout"), the status of a completion ("RETRY_EXC_ERR"), "INIT → RTR"; of a packet its
-  // opcode without the service ("WRITE only"), what an acknowledgement says ("ACK", "NAK, remote
-  // access error", "RNR NAK, timer 12") or the connection message ("ConnectRequest").
+  // ("timeout", as in the trace), the status of a completion ("RETRY_EXC_ERR"), "INIT → RTR"; of a
+  // packet its opcode without the service ("WRITE only"), what an acknowledgement says ("ACK",
+  // "NAK, remote access error", "RNR NAK, wait 640 µs") or the connection message
+  // ("ConnectRequest").
   std::string what;
-  std::string note;      // the reason of a drop or a fault; of posts and completions the wr_id
+  // The reason of a drop ("drop_no_receive", as in the trace) or of a fault; of posts and
+  // completions the wr_id.
+  std::string note;
   bool receive = false;  // of a completion: a receive's
+  bool signaled = true;  // of a post to the send queue: it completes also with success
 };
 
 /// A work request of a send queue, from its post to its completion.
@@ -104,8 +113,9 @@ struct Request {
   Time posted = kNever;
   Time first_sent = kNever;
   Time last_sent = kNever;
-  Time completed = kNever;          // when its completion was there; kNever for one without
-  std::string status;               // empty: it has no completion
+  Time completed = kNever;  // when its completion was there; kNever for one without
+  std::string status;       // of its completion; or what else is known of its end
+  bool failed = false;
   std::uint32_t packets = 0;        // of the request, each once
   std::uint32_t packets_again = 0;  // that left again
   // Where its time went, together posted to completed (or to its acknowledgement):
@@ -120,8 +130,8 @@ struct Model {
   std::vector<Event> events;  // in the order of `time`
   std::vector<Request> requests;
   std::int64_t wall = 0;  // ns since 1970 of time 0; 0: unknown
-  std::vector<std::string>
-      remarks;  // about the files: a broken last line, packets that were no RoCE
+  // About the files: a broken last line, packets that were no RoCE.
+  std::vector<std::string> remarks;
 };
 
 }  // namespace verbena::report

@@ -2,7 +2,10 @@
 
 // What one observer saw: a line of a trace, or a packet of a capture. The model is built of these.
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -24,12 +27,31 @@ enum class Seen : std::uint8_t {
   completion,
 };
 
+// Files may name any time: what is computed of their times stays at the ends of its type.
+[[nodiscard]] constexpr std::int64_t time_of(std::uint64_t nanoseconds) {
+  constexpr std::int64_t kLatest = std::numeric_limits<std::int64_t>::max();
+  return static_cast<std::int64_t>(std::min(nanoseconds, std::uint64_t{kLatest}));
+}
+[[nodiscard]] constexpr std::int64_t sum_of(std::int64_t a, std::int64_t b) {
+  using Limits = std::numeric_limits<std::int64_t>;
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? Limits::min() : Limits::max();
+}
+[[nodiscard]] constexpr std::int64_t difference_of(std::int64_t a, std::int64_t b) {
+  using Limits = std::numeric_limits<std::int64_t>;
+  std::int64_t difference = 0;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return a < 0 ? Limits::min() : Limits::max();
+}
+
 /// Fields that its kind doesn't have keep their defaults. Texts live in Observations::texts.
 struct Observation {
   Seen kind = Seen::passing;
-  std::int64_t time = 0;       // ns of the clock of its source
-  std::uint32_t observer = 0;  // place in Observations::observers
-  std::uint32_t qpn = 0;       // whose event it is; of a captured packet 0
+  std::int64_t time = 0;               // ns of the clock of its source
+  std::uint32_t observer = 0;          // place in Observations::observers
+  std::uint32_t qpn = 0;               // whose event it is; of a captured packet 0
+  std::optional<std::uint32_t> srq{};  // of a post to a shared receive queue, in place of `qpn`
   std::uint32_t destination_qpn = 0;
   std::string_view local;  // addresses as text; of a captured packet source and destination
   std::string_view peer;
@@ -48,6 +70,7 @@ struct Observation {
   std::string_view op;      // "RDMA_WRITE"; of a completion "RECV", too
   std::string_view status;  // of a completion
   std::uint64_t request_bytes = 0;
+  bool signaled = true;  // of a post: it completes also with success
 
   // of changes of state
   std::string_view from;

@@ -3,25 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <span>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "base/psn.h"
 #include "packet/packet.h"
 #include "packet/print.h"
+#include "packet/rnr_timer.h"
 #include "tools/report/connections.h"
+#include "tools/report/packet_headers.h"
 #include "tools/report/packet_key.h"
+#include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
 
 using packet::OpcodeInfo;
-
-const OpcodeInfo& info_of(const Event& e) {
-  return packet::info_of(static_cast<packet::Opcode>(e.opcode));
-}
 
 /// The way in one direction of a conversation.
 using Direction = std::pair<std::uint32_t, Side>;
@@ -60,7 +62,7 @@ std::string packet_name(const Observation& o) {
       case packet::Syndrome::Type::ack:
         return "ACK";
       case packet::Syndrome::Type::rnr_nak:
-        return fmt::format("RNR NAK, timer {}", syndrome.rnr_timer());
+        return "RNR NAK, wait " + duration_text(packet::rnr_delay(syndrome.rnr_timer()).count());
       case packet::Syndrome::Type::nak:
         return fmt::format("NAK, {}", packet::text(syndrome.nak_code()));
       case packet::Syndrome::Type::reserved:
@@ -91,8 +93,13 @@ class Joiner {
 
  private:
   using Witness = std::uint32_t;  // an observer
+  struct Arrival {
+    std::size_t place;  // of the observation
+    std::string_view drop{};
+  };
   struct Group {
-    std::vector<std::size_t> left, arrived, passing, faults;  // places of observations
+    std::vector<std::size_t> left, passing, faults;  // places of observations
+    std::vector<Arrival> arrived;
   };
 
   [[nodiscard]] bool is_traced(std::size_t i) const {
@@ -171,7 +178,7 @@ class Joiner {
         group.left.push_back(i);
         break;
       case Point::arrived:
-        group.arrived.push_back(i);
+        arrive(group, i);
         break;
       case Point::passing:
         // Seen better at an end.
@@ -180,6 +187,28 @@ class Joiner {
         }
         break;
     }
+  }
+
+  /// A frame that passed the first checks and was dropped after them has two lines in a trace.
+  void arrive(Group& group, std::size_t i) {
+    const Observation& o = seen_.all[i];
+    std::size_t& last = newest_arrival_[o.observer];
+    const bool same_frame = o.kind == Seen::dropped && !dropped_at_once(o) &&
+                            !group.arrived.empty() && group.arrived.back().place == last &&
+                            group.arrived.back().drop.empty();
+    if (same_frame) {
+      group.arrived.back().drop = o.word;
+      return;
+    }
+    last = i;
+    group.arrived.push_back({i, o.kind == Seen::dropped ? o.word : std::string_view{}});
+  }
+
+  /// By a check that comes before the line `received`.
+  static bool dropped_at_once(const Observation& o) {
+    constexpr std::array<std::string_view, 4> kFirstChecks{"drop_service", "drop_pkey",
+                                                           "drop_state", "drop_source"};
+    return o.qpn == 0 || std::ranges::find(kFirstChecks, o.word) != kFirstChecks.end();
   }
 
   Event event_of(std::size_t i) {
@@ -201,10 +230,6 @@ class Joiner {
     e.flags.connection = !connection_message_name(o).empty();
     e.flags.rnr = e.what.starts_with("RNR");
     e.flags.nak = e.what.starts_with("NAK");
-    if (o.kind == Seen::dropped) {
-      e.flags.dropped = true;
-      e.note = o.word;
-    }
     if (o.again_known) knows_again_.insert({e.conversation, e.side});
     return e;
   }
@@ -213,28 +238,34 @@ class Joiner {
     std::ranges::stable_sort(places, {}, [&](std::size_t i) { return times_[i]; });
   }
 
-  /// The packets of one key: each arrival belongs to the last that left before it.
+  /// The packets of one key: arrivals between two departures belong to the newest before them that
+  /// haven't arrived yet, in their order.
   void join(Group& group) {
-    for (auto* places : {&group.left, &group.arrived, &group.passing, &group.faults}) {
-      by_time(*places);
-    }
+    for (auto* places : {&group.left, &group.passing, &group.faults}) by_time(*places);
+    std::ranges::stable_sort(group.arrived, {}, [&](const Arrival& a) { return times_[a.place]; });
     std::vector<Event> sent;
     for (const std::size_t i : group.left) sent.push_back(event_of(i));
     note_faults(group, sent);
     std::vector<bool> arrived(sent.size());
-    for (auto i = group.arrived.rbegin(); i != group.arrived.rend(); ++i) {
-      const std::size_t place = sender_of(*i, sent, arrived);
-      if (place == sent.size()) {
-        add_alone(*i, !sent.empty());
-        continue;
+    std::vector<std::size_t> away;  // places in `sent`
+    std::span<const Arrival> rest{group.arrived};
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      if (sent[i].note != "--faults drop") away.push_back(i);
+      const auto next = std::ranges::find_if(rest, [&](const Arrival& a) {
+        return i + 1 < sent.size() && times_[a.place] >= sent[i + 1].time;
+      });
+      const auto count = static_cast<std::size_t>(next - rest.begin());
+      const std::size_t taken = std::min(count, away.size());
+      for (std::size_t k = 0; k < taken; ++k) {
+        const std::size_t place = away[away.size() - taken + k];
+        arrived[place] = true;
+        note_arrival(rest[k], sent[place]);
       }
-      arrived[place] = true;
-      sent[place].arrived = times_[*i];
-      if (seen_.all[*i].kind == Seen::dropped) {
-        sent[place].flags.dropped = true;
-        sent[place].note = seen_.all[*i].word;
-      }
+      away.resize(away.size() - taken);
+      for (const Arrival& a : rest.subspan(taken, count - taken)) add_alone(a, true);
+      rest = rest.subspan(count);
     }
+    for (const Arrival& a : rest) add_alone(a, false);
     for (std::size_t i = 0; i < sent.size(); ++i) {
       Event& e = sent[i];
       const bool seen_there = arrivals_are_seen({e.conversation, e.side});
@@ -242,7 +273,7 @@ class Joiner {
       if (!seen_there) e.flags.one_sided_view = true;
       events_.push_back(std::move(e));
     }
-    for (const std::size_t i : group.passing) add_alone(i, false);
+    for (const std::size_t i : group.passing) add_alone({i}, false);
   }
 
   void note_faults(const Group& group, std::vector<Event>& sent) {
@@ -253,20 +284,18 @@ class Joiner {
     }
   }
 
-  [[nodiscard]] std::size_t sender_of(std::size_t arrival, const std::vector<Event>& sent,
-                                      const std::vector<bool>& taken) const {
-    std::size_t earliest = sent.size();
-    for (std::size_t i = sent.size(); i-- > 0;) {
-      if (taken[i] || sent[i].note == "--faults drop") continue;
-      earliest = i;
-      if (sent[i].time <= times_[arrival]) return i;
-    }
-    return earliest;  // the clocks aren't that exact
+  void note_arrival(const Arrival& a, Event& e) const {
+    e.arrived = times_[a.place];
+    if (a.drop.empty()) return;
+    e.flags.ignored = a.drop == "drop_response";
+    e.flags.dropped = !e.flags.ignored;
+    e.note = a.drop;
   }
 
   /// Nobody saw it leave, or the network made two of one.
-  void add_alone(std::size_t i, bool doubled) {
-    Event e = event_of(i);
+  void add_alone(const Arrival& a, bool doubled) {
+    Event e = event_of(a.place);
+    if (!a.drop.empty()) note_arrival(a, e);
     e.flags.one_sided_view = true;
     e.flags.duplicate = doubled;
     if (doubled && e.note.empty()) e.note = "arrived twice";
@@ -285,6 +314,10 @@ class Joiner {
         e.flags.again = !messages.insert({e.headers.begin(), e.headers.end()}).second;
       }
       const OpcodeInfo& info = info_of(e);
+      if (e.flags.rnr || e.flags.nak) {  // refused: what comes again is no duplicate
+        std::erase_if(arrived[{e.conversation, other(e.side)}],
+                      [&](std::uint32_t psn) { return distance(Psn{psn}, Psn{e.psn}) >= 0; });
+      }
       if (!info.is_request() || info.deth) continue;
       if (!knows_again_.contains(direction)) {
         const auto [last, is_first] = newest.try_emplace(direction, Psn{e.psn});
@@ -305,6 +338,7 @@ class Joiner {
   std::map<Direction, Witness> near_sender_, near_receiver_;
   std::map<PacketKey, Group> groups_;
   std::set<Direction> knows_again_;
+  std::map<Witness, std::size_t> newest_arrival_;  // the place of the observation
   std::vector<Event> events_;
 };
 

@@ -14,6 +14,7 @@
 #include "packet/packet.h"
 #include "tools/report/header_layout.h"
 #include "tools/report/rules.h"
+#include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
@@ -61,8 +62,9 @@ class Texts {
 using Columns = std::vector<std::pair<std::string_view, Column>>;
 
 std::uint64_t bits_of(const PacketFlags& f) {
-  const bool bits[] = {f.again,    f.lost,       f.duplicate, f.dropped, f.ack_request,
-                       f.response, f.connection, f.nak,       f.rnr,     f.one_sided_view};
+  const bool bits[] = {f.again,       f.lost,           f.duplicate,  f.dropped,
+                       f.ack_request, f.response,       f.connection, f.nak,
+                       f.rnr,         f.one_sided_view, f.ignored};
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < std::size(bits); ++i) value |= std::uint64_t{bits[i]} << i;
   return value;
@@ -111,8 +113,8 @@ void add_event_numbers(Columns& columns, const std::vector<Event>& events, Texts
     opcode.byte(e.opcode);
     psn.signed_number(difference(e.psn, before.psn));
     bytes.number(e.bytes);
-    what.number(texts.place(e.what));
-    note.number(texts.place(e.note));
+    what.number(texts.place(e.kind == EventKind::retry ? retry_text(e.what) : e.what));
+    note.number(texts.place(e.flags.dropped || e.flags.ignored ? drop_text(e.note) : e.note));
     rule.byte(rule_of(e));
     before.conversation = e.conversation;
     before.time = e.time;
@@ -136,8 +138,8 @@ void add_headers(Columns& columns, const std::vector<Event>& events) {
 }
 
 void add_requests(Columns& columns, const std::vector<Request>& requests, Texts& texts) {
-  Column end, wr_id, op, bytes, posted, first_sent, last_sent, completed, status, packets, again,
-      waiting, on_the_wire, repeating;
+  Column end, wr_id, op, bytes, posted, first_sent, last_sent, completed, status, failed, packets,
+      again, waiting, on_the_wire, repeating;
   for (const Request& r : requests) {
     end.number(r.conversation * std::uint64_t{2} + (r.side == Side::right ? 1 : 0));
     wr_id.number(texts.place(r.wr_id));
@@ -148,6 +150,7 @@ void add_requests(Columns& columns, const std::vector<Request>& requests, Texts&
     last_sent.optional(r.last_sent != kNever, r.last_sent);
     completed.optional(r.completed != kNever, r.completed);
     status.number(texts.place(r.status));
+    failed.byte(r.failed ? 1 : 0);
     packets.number(r.packets);
     again.number(r.packets_again);
     waiting.signed_number(r.waiting);
@@ -159,9 +162,9 @@ void add_requests(Columns& columns, const std::vector<Request>& requests, Texts&
         std::pair{"request_op", &op}, std::pair{"request_bytes", &bytes},
         std::pair{"request_posted", &posted}, std::pair{"request_first_sent", &first_sent},
         std::pair{"request_last_sent", &last_sent}, std::pair{"request_completed", &completed},
-        std::pair{"request_status", &status}, std::pair{"request_packets", &packets},
-        std::pair{"request_again", &again}, std::pair{"request_waiting", &waiting},
-        std::pair{"request_on_the_wire", &on_the_wire},
+        std::pair{"request_status", &status}, std::pair{"request_failed", &failed},
+        std::pair{"request_packets", &packets}, std::pair{"request_again", &again},
+        std::pair{"request_waiting", &waiting}, std::pair{"request_on_the_wire", &on_the_wire},
         std::pair{"request_repeating", &repeating}}) {
     columns.emplace_back(name, std::move(*column));
   }
@@ -201,11 +204,8 @@ Json rules_json() {
 }
 
 Json end_json(const End& end) {
-  return {{"qpn", end.qpn},
-          {"program", end.program},
-          {"device", end.device},
-          {"address", end.address},
-          {"traced", end.traced}};
+  return {{"qpn", end.qpn},         {"program", end.program}, {"device", end.device},
+          {"address", end.address}, {"traced", end.traced},   {"name", number_text(end)}};
 }
 
 Json conversations_json(const std::vector<Conversation>& conversations) {

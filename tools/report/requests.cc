@@ -3,21 +3,17 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <span>
 #include <utility>
 
 #include "base/psn.h"
 #include "packet/packet.h"
+#include "tools/report/packet_headers.h"
 
 namespace verbena::report {
 namespace {
 
 using packet::Kind;
 using packet::OpcodeInfo;
-
-const OpcodeInfo& info_of(const Event& e) {
-  return packet::info_of(static_cast<packet::Opcode>(e.opcode));
-}
 
 /// Requests that no packet belongs to.
 bool is_local(const Request& r) { return r.op == "LOCAL_INV" || r.op == "BIND_MW"; }
@@ -51,24 +47,14 @@ std::string op_of(const OpcodeInfo& info) {
   return "";
 }
 
-/// The length that a RETH names; 0: there is none.
-std::uint32_t length_in(const Event& e) {
-  const OpcodeInfo& info = info_of(e);
-  if (!info.reth) return 0;
-  std::size_t at = packet::Bth::kSize;
-  if (info.xrceth) at += packet::Xrceth::kSize;
-  if (info.deth) at += packet::Deth::kSize;
-  if (info.feth) at += packet::Feth::kSize;
-  const auto reth =
-      packet::decode_reth(std::span{e.headers}.subspan(std::min(at, e.headers.size())));
-  return reth ? reth->length : 0;
-}
-
 /// The send queue of one end.
 class SendQueue {
  public:
-  SendQueue(std::vector<Request>& requests, bool traced, std::uint32_t mtu)
-      : requests_{requests}, traced_{traced}, mtu_{mtu} {}
+  SendQueue(std::vector<Request>& requests, const Conversation& c, Side side)
+      : requests_{requests},
+        traced_{c.end(side).traced},
+        reliable_{c.type != "UD" && c.type != "UC"},
+        mtu_{c.mtu} {}
 
   void posted(Event& e) {
     e.request = add(e);
@@ -77,7 +63,17 @@ class SendQueue {
     r.op = e.what;
     r.bytes = e.bytes;
     r.posted = e.time;
-    queue_.push_back(e.request);
+    queue_.push_back({e.request, e.signaled});
+  }
+
+  /// RESET and ERR: what is left completes with an error, or not at all.
+  void stopped(bool reset) {
+    next_ = queue_.size();
+    current_ = kNone;
+    if (!reset) return;
+    oldest_ = queue_.size();
+    places_.clear();
+    unanswered_ = 0;
   }
 
   /// A packet of a request.
@@ -86,9 +82,10 @@ class SendQueue {
     if (e.flags.again) {
       e.request = at_psn(e.psn);
     } else {
-      if (info.first || current_ == kNone) begin(e);
+      if ((info.first && !continues(e)) || current_ == kNone) begin(e);
       e.request = current_;
       if (e.request != kNone) mark_psns(e);
+      asked_ += requested_bytes(e);
     }
     if (e.request == kNone) return;
     Request& r = requests_[e.request];
@@ -97,7 +94,7 @@ class SendQueue {
     ++(e.flags.again ? r.packets_again : r.packets);
     if (!e.flags.again) {
       first_times_[e.request] = e.time;
-      if (!traced_ && length_in(e) == 0) r.bytes += e.bytes;
+      if (!traced_ && requested_bytes(e) == 0) r.bytes += e.bytes;
     }
   }
 
@@ -115,24 +112,29 @@ class SendQueue {
 
   void retried(Event& e) const { e.request = at_psn(e.psn); }
 
+  /// Requests complete in their order. One that isn't signaled completes with an error only.
   void completed(Event& e) {
+    const bool good = e.what == "SUCCESS";
     for (std::size_t i = oldest_; i < queue_.size(); ++i) {
-      Request& r = requests_[queue_[i]];
-      if (r.wr_id != e.note || r.completed != kNever) continue;
+      const Posted& p = queue_[i];
+      Request& r = requests_[p.request];
+      if (r.wr_id != e.note || (good && !p.signaled)) continue;
       r.completed = e.time;
       r.status = e.what;
-      e.request = queue_[i];
-      if (i == oldest_) ++oldest_;
+      r.failed = !good;
+      e.request = p.request;
+      oldest_ = i + 1;
       return;
     }
   }
 
   /// Where the time of each went.
   void account() {
-    for (const std::uint32_t place : queue_) {
+    for (const auto& [place, signaled] : queue_) {
       Request& r = requests_[place];
       const auto answered = answered_.find(place);
       Time end = r.completed;
+      if (end == kNever) r.status = end_of(r, signaled, answered != answered_.end());
       if (end == kNever && answered != answered_.end()) end = answered->second;
       if (end == kNever) end = r.last_sent;
       const Time begin = r.posted != kNever ? r.posted : r.first_sent;
@@ -150,6 +152,10 @@ class SendQueue {
   }
 
  private:
+  struct Posted {
+    std::uint32_t request;
+    bool signaled;
+  };
   /// The PSNs of a request, in the order in which they were used.
   struct Place {
     Psn first;
@@ -165,25 +171,40 @@ class SendQueue {
     return static_cast<std::uint32_t>(requests_.size() - 1);
   }
 
+  /// A long READ may leave as several requests, one behind the other.
+  [[nodiscard]] bool continues(const Event& e) const {
+    return traced_ && current_ != kNone && info_of(e).kind == Kind::read_request &&
+           requests_[current_].op == "RDMA_READ" && asked_ < requests_[current_].bytes;
+  }
+
+  /// What is known of one without a completion.
+  [[nodiscard]] std::string end_of(const Request& r, bool signaled, bool answered) const {
+    if (answered) return traced_ && !signaled ? "acknowledged, unsignaled" : "acknowledged";
+    if (is_local(r)) return signaled ? "no completion" : "unsignaled";
+    if (r.first_sent == kNever) return "never sent";
+    return reliable_ ? "no acknowledgement" : "sent";
+  }
+
   /// The first packet of a request.
   void begin(const Event& e) {
     current_ = kNone;
+    asked_ = 0;
     if (traced_) {
-      while (next_ < queue_.size() && is_local(requests_[queue_[next_]])) ++next_;
-      if (next_ < queue_.size()) current_ = queue_[next_++];
+      while (next_ < queue_.size() && is_local(requests_[queue_[next_].request])) ++next_;
+      if (next_ < queue_.size()) current_ = queue_[next_++].request;
       return;
     }
     current_ = add(e);
     requests_[current_].op = op_of(info_of(e));
-    requests_[current_].bytes = length_in(e);
-    queue_.push_back(current_);
+    requests_[current_].bytes = requested_bytes(e);
+    queue_.push_back({current_, true});
   }
 
   void mark_psns(const Event& e) {
     const bool starts = places_.empty() || places_.back().request != e.request;
     std::uint32_t answers = 1;
     if (info_of(e).kind == Kind::read_request && mtu_ != 0) {
-      answers = std::max(1u, (length_in(e) + mtu_ - 1) / mtu_);
+      answers = std::max(1u, (requested_bytes(e) + mtu_ - 1) / mtu_);
     }
     if (starts) places_.push_back({Psn{e.psn}, Psn{e.psn}, e.request});
     places_.back().last = Psn{e.psn + answers - 1};
@@ -199,11 +220,13 @@ class SendQueue {
 
   std::vector<Request>& requests_;
   bool traced_;
+  bool reliable_;  // the other end acknowledges
   std::uint32_t mtu_;
-  std::vector<std::uint32_t> queue_;  // requests in the order of their posts
-  std::size_t next_ = 0;              // the first of queue_ of which nothing was sent
-  std::size_t oldest_ = 0;            // all before it are completed
-  std::uint32_t current_ = kNone;     // whose packets are being sent
+  std::vector<Posted> queue_;      // in the order of the posts
+  std::size_t next_ = 0;           // the first of queue_ of which nothing was sent
+  std::size_t oldest_ = 0;         // the one behind the last that completed
+  std::uint32_t current_ = kNone;  // whose packets are being sent
+  std::uint64_t asked_ = 0;        // bytes that the READ requests of current_ ask for
   std::vector<Place> places_;
   std::size_t unanswered_ = 0;                 // in places_
   std::map<std::uint32_t, Time> first_times_;  // the last packet that left for the first time
@@ -217,8 +240,7 @@ std::vector<Request> find_requests(const std::vector<Conversation>& conversation
   std::vector<Request> requests;
   std::map<std::pair<std::uint32_t, Side>, SendQueue> queues;
   const auto queue = [&](const Event& e, Side side) -> SendQueue& {
-    const Conversation& c = conversations[e.conversation];
-    return queues.try_emplace({e.conversation, side}, requests, c.end(side).traced, c.mtu)
+    return queues.try_emplace({e.conversation, side}, requests, conversations[e.conversation], side)
         .first->second;
   };
   for (Event& e : events) {
@@ -237,8 +259,11 @@ std::vector<Request> find_requests(const std::vector<Conversation>& conversation
       case EventKind::completion:
         if (!e.receive) queue(e, e.side).completed(e);
         break;
-      case EventKind::post_receive:
       case EventKind::state:
+        if (e.what.ends_with("RESET")) queue(e, e.side).stopped(true);
+        if (e.what.ends_with("→ ERR")) queue(e, e.side).stopped(false);
+        break;
+      case EventKind::post_receive:
         break;
     }
   }

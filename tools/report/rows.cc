@@ -3,27 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 #include <utility>
 
 #include "tools/report/filter.h"
-#include "tools/report/observation.h"
 #include "tools/report/text_width.h"
+#include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
 
-constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
-
-std::string wr_text(const Event& e) {
-  return e.note.empty() ? "" : fmt::format(" wr_id {}", e.note);
-}
+std::string wr_text(const Event& e) { return e.note.empty() ? "" : " wr_id " + id_text(e.note); }
 
 /// What became of a packet that didn't arrive well.
 std::string end_of(const Event& e) {
   if (e.flags.lost) return e.note.empty() ? "lost" : fmt::format("lost ({})", e.note);
-  if (e.flags.dropped) return fmt::format("dropped: {}", e.note);
+  if (e.flags.ignored) return "ignored";
+  if (e.flags.dropped) return "dropped: " + drop_word(e.note);
   if (e.flags.duplicate) return "a duplicate";
   return "";
 }
@@ -66,7 +62,7 @@ Row row_of(const Event& e) {
       break;
     case EventKind::retry:
       row.mark = Row::Mark::retry;
-      row.text = fmt::format("{}: again from PSN {}", e.what, e.psn);
+      row.text = fmt::format("{}: again from PSN {}", retry_text(e.what), e.psn);
       break;
     case EventKind::state:
       row.mark = Row::Mark::state;
@@ -123,27 +119,6 @@ std::vector<Row> folded(const std::vector<Row>& rows) {
 }
 
 }  // namespace
-
-std::string bytes_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kKibi = 1024;
-  constexpr std::array kUnits{"B", "KiB", "MiB", "GiB"};
-  std::size_t unit = 0;
-  std::uint64_t scale = 1;
-  while (unit + 1 < kUnits.size() && bytes >= scale * kKibi) {
-    scale *= kKibi;
-    ++unit;
-  }
-  if (bytes % scale == 0) return fmt::format("{} {}", bytes / scale, kUnits[unit]);
-  if (unit == 1) return fmt::format("{} B", bytes);
-  return fmt::format("{:.1f} {}", static_cast<double>(bytes) / static_cast<double>(scale),
-                     kUnits[unit]);
-}
-
-std::string number_text(const End& end) {
-  if (end.qpn == 0) return "QP unknown";
-  if (end.qpn == kMulticastQpn) return "multicast group";
-  return "QP " + qpn_text(end.qpn);
-}
 
 std::vector<Row> rows_of(const Model& model, std::uint32_t conversation,
                          const RowOptions& options) {

@@ -41,10 +41,4 @@ struct RowOptions {
 [[nodiscard]] std::vector<Row> rows_of(const Model& model, std::uint32_t conversation,
                                        const RowOptions& options);
 
-/// "64 B", "4 KiB", "1.5 MiB".
-[[nodiscard]] std::string bytes_text(std::uint64_t bytes);
-
-/// "QP 0x0001a2"; "a group", "unknown".
-[[nodiscard]] std::string number_text(const End& end);
-
 }  // namespace verbena::report

@@ -151,7 +151,7 @@ Place rule_of_request(const Event& e, const OpcodeInfo& info) {
 Place rule_of_connection(const Event& e) {
   if (e.flags.again) return connect_again;
   if (e.what == "ConnectRequest") return connect_request;
-  if (e.what == "MRA") return connect_receipt;
+  if (e.what == "MsgRcptAck") return connect_receipt;
   if (e.what == "ConnectReject") return connect_reject;
   return e.what == "ConnectReply" ? connect_reply : none;
 }

@@ -10,11 +10,12 @@
 
 #include "tools/report/rows.h"
 #include "tools/report/text_width.h"
+#include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
 
-constexpr auto kRow = "{:>11}  {:<8} {:>10} {:<20} {:>9} {:>10} {:>10} {:>10} {:>7}  {}\n";
+constexpr auto kRow = "{:>11}  {:<8} {:>18} {:<20} {:>9} {:>10} {:>10} {:>10} {:>7}  {}\n";
 
 std::string microseconds(Time time) {
   return fmt::format("{:.1f} us", static_cast<double>(time) / 1e3);
@@ -27,10 +28,10 @@ std::string row_of(const Model& model, const Request& r) {
   const End& end = model.conversations[r.conversation].end(r.side);
   const std::string again = r.packets_again == 0 ? "-" : fmt::format("{}", r.packets_again);
   return fmt::format(kRow, fmt::format("{:.3f}", static_cast<double>(begin) / 1e6),
-                     fmt::format("{:#08x}", end.qpn), printable(r.wr_id), printable(r.op),
+                     fmt::format("{:#08x}", end.qpn), printable(id_text(r.wr_id)), printable(r.op),
                      bytes_text(r.bytes), microseconds(r.waiting), microseconds(r.on_the_wire),
                      r.repeating == 0 ? "-" : microseconds(r.repeating), again,
-                     r.status.empty() ? "no completion" : printable(r.status));
+                     printable(r.status));
 }
 
 std::string table_of(const Model& model, std::size_t most) {
@@ -64,7 +65,7 @@ struct Waste {
 Waste waste_in(const Model& model) {
   Waste w;
   for (const Event& e : model.events) {
-    if (e.kind == EventKind::retry) ++w.retries[e.what];
+    if (e.kind == EventKind::retry) ++w.retries[retry_text(e.what)];
     if (e.kind != EventKind::packet) continue;
     ++w.packets;
     w.bytes += e.bytes;
@@ -76,7 +77,7 @@ Waste waste_in(const Model& model) {
     w.duplicates += e.flags.duplicate ? 1 : 0;
     w.rnr += e.flags.rnr ? 1 : 0;
     w.naks += e.flags.nak ? 1 : 0;
-    if (e.flags.dropped) ++w.drops[e.note];
+    if (e.flags.dropped) ++w.drops[drop_text(e.note)];
   }
   return w;
 }

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tools/report/text_width.h"
+#include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
@@ -116,12 +117,9 @@ std::string beside(const Row& row, double y) {
 }
 
 std::string ends(const Conversation& c, double bottom) {
-  const auto name = [](const End& end) {
-    return printable(end.program.empty() ? std::string_view{"not traced"} : end.program);
-  };
   std::string text;
-  text += text_at(kLeft, 28, "middle", "name", name(c.left));
-  text += text_at(kRight, 28, "middle", "name", name(c.right));
+  text += text_at(kLeft, 28, "middle", "name", program_text(c.left));
+  text += text_at(kRight, 28, "middle", "name", program_text(c.right));
   text += text_at(kLeft, 46, "middle", "faint", number_text(c.left));
   text += text_at(kRight, 46, "middle", "faint", number_text(c.right));
   for (const int x : {kLeft, kRight}) {

@@ -104,12 +104,13 @@ void read_request(const json& line, Observation& o, Observations& to) {
   o.op = to.keep(string_in(line, "op"));
   o.status = to.keep(string_in(line, "status"));
   o.request_bytes = number_in(line, "bytes");
+  o.signaled = flag_in(line, "signaled") || !line.contains("signaled");
 }
 
 Observation read_line(const json& line, Seen kind, Observations& to) {
   Observation o;
   o.kind = kind;
-  o.time = static_cast<std::int64_t>(number_in(line, "t"));
+  o.time = time_of(number_in(line, "t"));
   o.qpn = qpn_in(line, "qp");
   o.local = to.keep(string_in(line, "local"));
   o.peer = to.keep(string_in(line, "peer"));
@@ -117,8 +118,11 @@ Observation read_line(const json& line, Seen kind, Observations& to) {
     case Seen::state:
       read_state(line, o, to);
       break;
-    case Seen::post_send:
     case Seen::post_receive:
+      if (line.contains("srq")) o.srq = static_cast<std::uint32_t>(number_in(line, "srq"));
+      read_request(line, o, to);
+      break;
+    case Seen::post_send:
     case Seen::completion:
       read_request(line, o, to);
       break;
@@ -151,8 +155,7 @@ Observer read_start(const json& line, std::uint32_t source) {
   o.program = string_in(line, "program");
   o.host = string_in(line, "host");
   o.clock = string_in(line, "boot");
-  const auto wall = static_cast<std::int64_t>(number_in(line, "wall"));
-  o.wall = wall - static_cast<std::int64_t>(number_in(line, "t"));
+  o.wall = difference_of(time_of(number_in(line, "wall")), time_of(number_in(line, "t")));
   return o;
 }
 
@@ -197,6 +200,19 @@ class TraceFile {
   std::map<std::uint64_t, std::uint32_t> observers_;  // by process id
 };
 
+/// The object in a line. A process that was killed may have left the first part of its last line in
+/// front of another's.
+json object_in(const std::string& text) {
+  constexpr std::string_view kBegin = R"({"t":)";
+  json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (line.is_object()) return line;
+  const std::size_t at = text.rfind(kBegin);
+  if (at == std::string::npos || at == 0) return {};
+  line = json::parse(text.begin() + static_cast<std::ptrdiff_t>(at), text.end(), nullptr,
+                     /*allow_exceptions=*/false);
+  return line.is_object() ? line : json{};
+}
+
 }  // namespace
 
 std::string qpn_text(std::uint32_t qpn) { return fmt::format("{:#08x}", qpn); }
@@ -209,19 +225,27 @@ void read_trace(const std::string& path, Observations& to) {
   std::ifstream file{path};
   if (!file) throw std::runtime_error{fmt::format("{}: {}", path, std::strerror(errno))};
   TraceFile trace{path, to};
-  std::size_t number = 0;
+  std::size_t number = 0, broken = 0, first_broken = 0;
   for (std::string text; std::getline(file, text);) {
     ++number;
-    if (text.empty()) continue;
-    const json line = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    // On a full disk, a process overwrites with blanks what was cut off.
+    if (text.find_first_not_of(' ') == std::string::npos) continue;
+    const json line = object_in(text);
     if (line.is_object()) {
       trace.take(line, number);
     } else if (file.eof()) {  // without its end: a process was killed, or the disk was full
       to.remarks.push_back(fmt::format("{}: the last line was cut off, and is left out", path));
-    } else {
-      throw std::runtime_error{
-          fmt::format("{}:{}: this is no line of a trace (--trace FILE writes one)", path, number)};
+    } else if (broken++ == 0) {
+      first_broken = number;
     }
+  }
+  if (broken > 0) {
+    to.remarks.push_back(fmt::format("{}:{}: {}", path, first_broken,
+                                     broken == 1
+                                         ? "this line is no event, and is left out"
+                                         : fmt::format("this line and {} more are no events, and "
+                                                       "are left out",
+                                                       broken - 1)));
   }
 }
 

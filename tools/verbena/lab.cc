@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
+#include <string_view>
 #include <system_error>
 
 #include "settings/settings.h"
@@ -33,7 +36,8 @@ constexpr auto kLabUsage =
        verbena lab NAME client HOST [OPTION…] … and the other there (two-qp and verbs are one
                                               process; labs with ranks take --ranks N --rank I
                                               --root HOST)
-       verbena lab NAME --ladder [OPTION…]    runs it, then draws its packets
+       verbena lab NAME --ladder [OPTION…]    runs it, then draws its packets; --ladder=LINES draws
+                                              so many lines, 0 all [60]
        verbena lab NAME --help                shows what NAME does, and its options
        verbena lab all [OPTION…]              runs every lab and prints a table of the results
 )";
@@ -106,19 +110,45 @@ int unknown(const std::vector<LabEntry>& labs, const std::string& name) {
                           meant ? fmt::format(": did you mean {}?", *meant) : ""));
 }
 
+/// What --ladder or --ladder=LINES asks for.
+struct Ladder {
+  bool wanted = false;
+  std::size_t lines = 60;  // 0: all
+};
+
+/// Takes the option out of the arguments, because the lab's program doesn't know it. Throws
+/// std::invalid_argument.
+Ladder take_ladder(std::vector<std::string>& arguments) {
+  constexpr std::string_view kOption = "--ladder";
+  Ladder ladder;
+  std::erase_if(arguments, [&](std::string_view argument) {
+    if (!argument.starts_with(kOption)) return false;
+    const std::string_view rest = argument.substr(kOption.size());
+    if (!rest.empty() && rest.front() != '=') return false;
+    ladder.wanted = true;
+    if (rest.empty()) return true;
+    const char* const end = rest.data() + rest.size();
+    const auto [stop, problem] = std::from_chars(rest.data() + 1, end, ladder.lines);
+    if (problem != std::errc{} || stop != end) {
+      throw std::invalid_argument{fmt::format("{} is no number of lines", argument)};
+    }
+    return true;
+  });
+  return ladder;
+}
+
 /// The lab as usual, then the ladder of what it did.
-int run_with_ladder(const fs::path& program, const TraceFile& file,
+int run_with_ladder(const fs::path& program, const TraceFile& file, std::size_t lines,
                     std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);
   const int status = run_child(program, std::move(arguments));
   if (status == kExitUsage || status == kExitSkipped) return status;
-  constexpr std::size_t kScreen = 60;
   std::fflush(stdout);
   fmt::print("\n");
   const int failed = report({.files = {file.path()},
                              .states = false,
                              .fold = true,
-                             .lines = kScreen,
+                             .lines = lines,
                              .ladders = 4,
                              .brief = true});
   return status != 0 ? status : failed;
@@ -245,7 +275,8 @@ int lab(const std::vector<std::string>& words) {
   }
   try {
     std::optional<TraceFile> trace;
-    if (std::erase(arguments, "--ladder") > 0) {
+    const Ladder ladder = take_ladder(arguments);
+    if (ladder.wanted) {
       if (!of_one_lab) return fail("lab", kExitUsage, "--ladder is for one lab, not for all");
       trace.emplace(value_of("--trace", arguments));
       if (value_of("--trace", arguments).empty()) arguments.push_back("--trace=" + trace->path());
@@ -254,7 +285,11 @@ int lab(const std::vector<std::string>& words) {
       return fail("lab", kExitUsage, problem);
     }
     if (name == "all") return run_all(labs, folder, arguments);
-    if (trace && is_known(labs, name)) return run_with_ladder(folder / name, *trace, arguments);
+    if (trace && is_known(labs, name)) {
+      return run_with_ladder(folder / name, *trace, ladder.lines, arguments);
+    }
+  } catch (const std::invalid_argument& error) {
+    return fail("lab", kExitUsage, error.what());
   } catch (const std::system_error& error) {
     return fail("lab", kExitFailure,
                 fmt::format("{}; build or install Verbena again", error.what()));

@@ -159,7 +159,7 @@ class Chart {
       const y = top + side * 19;
       c.textAlign = 'right';
       c.fillStyle = colors.muted;
-      if (ends[side]) c.fillText(qpText(ends[side].qpn), this.plot[0] - 8, y + 8);
+      if (ends[side]) c.fillText(ends[side].name.replace('QP ', ''), this.plot[0] - 8, y + 8);
       for (const { from, to, name } of list) {
         const x1 = Math.max(this.plot[0], this.x(Math.max(from, this.from)));
         const x2 = Math.min(this.plot[1], this.x(Math.min(to, this.to)));

@@ -30,6 +30,7 @@ function marksOf(model, i) {
   if (f & Flag.again) marks.push(AGAIN);
   if (f & Flag.lost) marks.push('lost');
   if (f & Flag.dropped) marks.push(`dropped${note ? ': ' + note : ''}`);
+  if (f & Flag.ignored) marks.push(`ignored: ${note}`);
   if (f & Flag.duplicate) marks.push('duplicate');
   return marks;
 }
@@ -54,8 +55,20 @@ function syndromeOf(model, i) {
   return bytes.length > 12 ? `NAK: ${NAKS[bytes[12] & 31] || 'reserved'}` : 'NAK';
 }
 
+/** A wr_id that a program makes of bits, or of a pointer, in hexadecimal. */
+function wrText(id) {
+  return /^\d+$/.test(id) && BigInt(id) > 0xffffffffn ? `0x${BigInt(id).toString(16)}` : id;
+}
+
 function requestName(model, r) {
-  return r < 0 ? '' : `wr ${model.text(model.requests.wrId[r])}`;
+  return r < 0 ? '' : `wr ${wrText(model.text(model.requests.wrId[r]))}`;
+}
+
+/** With ✓ or ✗ if there was a completion. */
+function requestStatus(model, r) {
+  const q = model.requests;
+  const sign = Number.isNaN(q.completed[r]) ? '' : q.failed[r] ? '✗ ' : '✓ ';
+  return sign + model.text(q.status[r]);
 }
 
 const SIGNS = { [Kind.postSend]: '●', [Kind.postReceive]: '○', [Kind.retry]: '↻', [Kind.state]: '◇' };
@@ -64,13 +77,13 @@ const SIGNS = { [Kind.postSend]: '●', [Kind.postReceive]: '○', [Kind.retry]:
 function endLabel(model, i) {
   const what = model.text(model.what[i]);
   const op = what.replace(/^RDMA_/, '').replaceAll('_', ' ');
-  const of = requestName(model, model.request[i]) || model.text(model.note[i]);
+  const of = requestName(model, model.request[i]) || wrText(model.text(model.note[i]));
   const size = model.bytes[i] > 0 ? sizeText(model.bytes[i]) : '';
   const join = (...parts) => parts.filter(Boolean).join(' · ');
   switch (model.kind[i]) {
     case Kind.postSend: return ['●', 'ink', join(`post ${op}`, of, size)];
     case Kind.postReceive: return ['○', 'muted', join('post receive', of, size)];
-    case Kind.retry: return ['↻', 'again', `${what.replaceAll('_', ' ')} · PSN ${model.psn[i]}`];
+    case Kind.retry: return ['↻', 'again', `${what} · PSN ${model.psn[i]}`];
     case Kind.completion: {
       const bad = model.isTrouble(i);
       return [bad ? '✗' : '✓', bad ? 'bad' : 'good', join(bad ? what : 'completion', of, size)];
@@ -91,6 +104,7 @@ function spoken(model, i) {
   return `${moment(model.time[i], 100)}, ${way}: ${eventLabel(model, i)}`;
 }
 
+/** Empty for the other end of a shared receive queue: there is none. */
 function endTitle(end) {
-  return `${end.program || 'not traced'} · ${qpText(end.qpn)}`;
+  return end.name ? `${end.program || 'not traced'} · ${end.name}` : '';
 }

@@ -94,9 +94,8 @@ class Details {
   request(r) {
     const { model } = this;
     const q = model.requests;
-    const status = model.text(q.status[r]);
-    const bad = model.isBadStatus[q.status[r]];
-    const jump = element('button', 'link', `${model.text(q.op[r])} · wr_id ${model.text(q.wrId[r])}`);
+    const bad = q.failed[r] === 1;
+    const jump = element('button', 'link', `${model.text(q.op[r])} · wr_id ${wrText(model.text(q.wrId[r]))}`);
     jump.type = 'button';
     jump.title = 'To its post';
     jump.addEventListener('click', () => this.select(model.eventOfRequest(r)));
@@ -106,7 +105,7 @@ class Details {
         ['bytes', sizeText(q.bytes[r])], ['posted', moment(q.posted[r], 1, 9)],
         ['first sent', since(q.firstSent[r])], ['last sent', since(q.lastSent[r])],
         ['completed', since(q.completed[r])],
-        ['status', element('span', bad ? 'bad' : 'good', status ? (bad ? '✗ ' : '✓ ') + status : '–')],
+        ['status', element('span', bad ? 'bad' : Number.isNaN(q.completed[r]) ? 'quiet' : 'good', requestStatus(model, r))],
         ['packets', `${countText(q.packets[r])}${q.again[r] ? `, ${countText(q.again[r])} sent again` : ''}`],
       ]),
       shareBar(model, r),

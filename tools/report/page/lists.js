@@ -105,7 +105,7 @@ class ConversationList {
     const programs = [left.program, right.program].filter(Boolean);
     const bad = model.troubles[c];
     row.replaceChildren(
-      element('div', 'line', element('span', 'mono', `${qpText(left.qpn)} → ${qpText(right.qpn)}`),
+      element('div', 'line', element('span', 'mono', [left.name, right.name].filter(Boolean).map((n) => n.replace(/^QP /, '')).join(' → ')),
         element('span', 'tag', type)),
       element('div', 'line small', element('span', 'name', programs.join(' → ') || left.address || ''),
         bad ? element('span', 'count bad', `✗ ${countText(bad)}`) : null,
@@ -116,7 +116,7 @@ class ConversationList {
   filter(text) {
     this.shown = [...this.model.conversations.keys()].filter((c) => {
       const { left, right, type } = this.model.conversations[c];
-      return [left, right].some((end) => [qpText(end.qpn), String(end.qpn), end.program, end.address, end.device]
+      return [left, right].some((end) => [end.name, String(end.qpn), end.program, end.address, end.device]
         .some((t) => t.toLowerCase().includes(text))) || type.toLowerCase() === text;
     });
     for (const row of this.list.rows) row.conversation = undefined;
@@ -216,13 +216,12 @@ class RequestTable {
     row.setAttribute('role', 'row');
     const { model } = this;
     const q = model.requests;
-    const status = model.text(q.status[r]);
-    const bad = model.isBadStatus[q.status[r]];
+    const bad = q.failed[r] === 1;
     const cells = {
-      posted: moment(q.posted[r], 100), op: model.text(q.op[r]), wr: model.text(q.wrId[r]),
+      posted: moment(q.posted[r], 100), op: model.text(q.op[r]), wr: wrText(model.text(q.wrId[r])),
       bytes: sizeText(q.bytes[r]), duration: duration(model.durationOf(r)), parts: shareBar(model, r),
       again: q.again[r] ? element('b', 'again', `↻ ${countText(q.again[r])}`) : '',
-      status: element('span', bad ? 'bad' : 'quiet', bad ? `✗ ${status}` : status ? `✓ ${status}` : ''),
+      status: element('span', bad ? 'bad' : 'quiet', requestStatus(model, r)),
     };
     row.replaceChildren(...COLUMNS.map(([key]) => {
       const cell = element('div', `cell ${key}`, cells[key]);

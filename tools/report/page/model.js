@@ -3,7 +3,7 @@
 const Kind = { postSend: 0, postReceive: 1, packet: 2, retry: 3, completion: 4, state: 5 };
 const Flag = {
   again: 1, lost: 2, duplicate: 4, dropped: 8, ackRequest: 16, response: 32, connection: 64,
-  nak: 128, rnr: 256, oneSided: 512,
+  nak: 128, rnr: 256, oneSided: 512, ignored: 1024,
 };
 const TROUBLE = Flag.again | Flag.lost | Flag.duplicate | Flag.dropped | Flag.nak | Flag.rnr;
 const hex = (v, digits) => '0x' + v.toString(16).padStart(digits, '0');
@@ -47,8 +47,7 @@ class Model {
     this.note = columns.numbers('note', new Uint32Array(n));
     this.rule = columns.bytes('rule');
     // Texts that say that something is wrong.
-    const good = new Set(['SUCCESS', '']);
-    this.isBadStatus = Uint8Array.from(this.texts, (t) => (good.has(t) ? 0 : 1));
+    this.isBadStatus = Uint8Array.from(this.texts, (t) => (t === 'SUCCESS' ? 0 : 1));
     this.isBadState = Uint8Array.from(this.texts, (t) => (/(ERR|SQE)$/.test(t) ? 1 : 0));
   }
 
@@ -81,6 +80,7 @@ class Model {
       bytes: columns.numbers('request_bytes', new Float64Array(n)),
       posted: times('posted'), firstSent: times('first_sent'), lastSent: times('last_sent'),
       completed: times('completed'), status: places('status'),
+      failed: columns.bytes('request_failed'),
       packets: places('packets'), again: places('again'),
       waiting: columns.signed('request_waiting', new Float64Array(n)),
       wire: columns.signed('request_on_the_wire', new Float64Array(n)),
@@ -120,7 +120,7 @@ class Model {
   }
 
   isTroubledRequest(r) {
-    return r >= 0 && (this.requests.again[r] > 0 || this.isBadStatus[this.requests.status[r]] === 1);
+    return r >= 0 && (this.requests.again[r] > 0 || this.requests.failed[r] === 1);
   }
 
   /** What the filter "only errors" leaves: what went wrong, and the ends of its requests. */

@@ -226,8 +226,8 @@ class Page {
 
   writeEnds() {
     const c = this.model.conversations[this.conversation];
-    const card = (end, side) => element('div', `end ${side}`, element('b', '', end.program || 'not traced'),
-      element('span', 'mono', [qpText(end.qpn), end.device, end.address].filter(Boolean).join(' · ')));
+    const card = (end, side) => element('div', `end ${side}`, element('b', '', end.name ? end.program || 'not traced' : ''),
+      element('span', 'mono', [end.name, end.device, end.address].filter(Boolean).join(' · ')));
     byId('ends').replaceChildren(card(c.left, 'left'),
       element('span', 'between', [c.type, c.mtu ? `MTU ${c.mtu}` : ''].filter(Boolean).join(' · ')), card(c.right, 'right'));
   }

@@ -21,7 +21,7 @@ class Search {
   numberMatcher(field, digits) {
     const { model } = this;
     const value = Number(digits);
-    const place = model.texts.indexOf(/^0x/.test(digits) ? String(value) : digits);
+    const place = model.texts.indexOf(String(BigInt(digits)));
     const isPsn = (i) => field !== 'wr' && field !== 'wr_id' && model.kind[i] === Kind.packet &&
       !(model.flags[i] & Flag.connection) && model.psn[i] === value;
     const isRequest = (i) => field !== 'psn' && place >= 0 && model.kind[i] !== Kind.packet &&

@@ -6,7 +6,7 @@
 
 #include "base/time.h"
 
-namespace verbena::engine {
+namespace verbena::packet {
 
 /// How long an RNR NAK asks the requester to wait (IBA table 45), by its 5-bit code.
 [[nodiscard]] constexpr Duration rnr_delay(std::uint8_t code) {
@@ -17,4 +17,4 @@ namespace verbena::engine {
   return std::chrono::microseconds{10} * kHundredthsOfMs[code & 0x1f];
 }
 
-}  // namespace verbena::engine
+}  // namespace verbena::packet
