@@ -21,16 +21,22 @@ class Block(Case):
     commands: str = ""
 
     def run(self, host, network):
+        self.output(self.commands, host, network)
+        return ""
+
+    def output(self, commands, host, network):
+        """Of commands that succeed."""
         with host.scratch() as folder:
             os.mkdir(f"{folder}/build")
             os.symlink(f"{host.prefix}/bin", f"{folder}/build/bin")
             os.symlink(examples.installed(host), f"{folder}/examples")
-            script = f"cd {folder}\n{self.commands}"
+            script = f"cd {folder}\n{commands}"
             status, output = host.run(
                 network.server.namespace, ["bash", "-euo", "pipefail", "-c", script],
                 preload=False, timeout=self.timeout,
                 env={"HOME": folder, **examples.environment(host)})
-        return check_output(status, output, 0, ())
+        check_output(status, output, 0, ())
+        return output
 
 
 def documents():
