@@ -27,7 +27,7 @@ stage() { # TITLE COMMAND…
 check_shell() {
   local file bad=0
   for file in "${scripts[@]}"; do bash -n "$file" || bad=1; done
-  if command -v shellcheck >/dev/null; then shellcheck -S warning "${scripts[@]}" || bad=1; fi
+  if command -v shellcheck >/dev/null; then shellcheck -x -P SCRIPTDIR -S warning "${scripts[@]}" || bad=1; fi
   return $bad
 }
 

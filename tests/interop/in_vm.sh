@@ -21,11 +21,11 @@ gid() {
 }
 
 case $program in
-  rping) server=(-s -a "$address" -p $port -C 10 -v) client=(-c -a "$address" -p $port -C 10 -v) ;;
-  rstream) server=(-b "$address" -p $port -I 10 -S 4096 -C 10 -T v) client=(-s "$address" "${server[@]:2}") ;;
-  ibv_*) server=(-d "$device" -g "$(gid)" -p $port -n 100) client=("${server[@]}" "$address") ;;
+  rping) server=(-s -a "$address" -p "$port" -C 10 -v) client=(-c -a "$address" -p "$port" -C 10 -v) ;;
+  rstream) server=(-b "$address" -p "$port" -I 10 -S 4096 -C 10 -T v) client=(-s "$address" "${server[@]:2}") ;;
+  ibv_*) server=(-d "$device" -g "$(gid)" -p "$port" -n 100) client=("${server[@]}" "$address") ;;
   # -u 17: half a second to acknowledge, an emulated CPU is slow.
-  ib_*) server=(-d "$device" -x "$(gid)" -p $port -n 100 -F -u 17) client=("${server[@]}" "$address") ;;
+  ib_*) server=(-d "$device" -x "$(gid)" -p "$port" -n 100 -F -u 17) client=("${server[@]}" "$address") ;;
 esac
 
 # A listener of rdma_cm is known to the kernel, or opens the sockets of our device; the others wait for

@@ -3,6 +3,7 @@
 # linted, its steps are run as nobody, and a later step sees our devices and leaves a capture.
 # Exit status: 0 well, 1 not, 77 skipped.
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 archive=${2:-$(newest_archive)}

@@ -3,6 +3,7 @@
 # the stock RDMA programs. Without ARCHIVE: the newest of `make archive`.
 # Exit status: 0 well, 1 not, 77 skipped.
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 archive=${2:-$(newest_archive)}

@@ -2,6 +2,7 @@
 # arm64, cross-built on this machine and run by qemu-user: arm64.sh ROOT (Debian 13: its qemu knows
 # more system calls than Debian 12's).
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 

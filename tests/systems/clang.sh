@@ -1,6 +1,7 @@
 #!/bin/bash
 # Another compiler: clang.sh ROOT VERSION.
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 version=$2

@@ -4,6 +4,7 @@
 # then the entry point as its USER.
 # Exit status: 0 well, 1 not, 77 skipped.
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 archive=${2:-$(newest_archive)}

@@ -3,6 +3,7 @@
 # nothing is left. FOLDER has the packages [build/packages].
 # Exit status: 0 well, 1 not, 77 skipped.
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 packages=${2:-$project/build/packages}

@@ -1,6 +1,7 @@
 #!/bin/bash
 # What a user of that Debian does first: debian.sh ROOT. Lines that begin with # go to the summary.
 set -euo pipefail
+# shellcheck source=root.sh
 . "$(dirname "$0")/root.sh"
 root=$1
 

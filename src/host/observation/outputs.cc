@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "host/log.h"
-#include "host/observation/first_line.h"
+#include "host/observation/program_name.h"
 #include "system/kernel_calls.h"
 
 namespace verbena::host {
@@ -67,7 +67,7 @@ Statistics Outputs::statistics(const engine::Rnic& rnic, const Wires& wires) con
   rnic.for_each_qp([&](const engine::QueuePair& pair) { live.push_back(pair_of(host_of(pair))); });
   Statistics s;
   s.pid = static_cast<std::uint32_t>(getpid());
-  s.program = first_line("/proc/self/comm");
+  s.program = program_name();
   pairs_.fill(s, live);
   fill_from_wires(s, wires);
   return s;

@@ -13,6 +13,7 @@
 #include "host/observation/first_line.h"
 #include "host/observation/frame_fields.h"
 #include "host/observation/json.h"
+#include "host/observation/program_name.h"
 #include "host/queue_pair.h"
 #include "packet/mad.h"
 
@@ -120,8 +121,7 @@ Result<std::unique_ptr<Trace>> Trace::open(const std::string& path) {
 void Trace::begin() {
   const Instant at = now();
   end(line(at, "start") + fmt::format(R"(,"version":{},"wall":{},"program":{},"host":{},"boot":{})",
-                                      kVersion, wall_clock(),
-                                      json_quoted(first_line("/proc/self/comm")),
+                                      kVersion, wall_clock(), json_quoted(program_name()),
                                       json_quoted(host_name()),
                                       json_quoted(first_line("/proc/sys/kernel/random/boot_id"))));
 }
