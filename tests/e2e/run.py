@@ -52,6 +52,7 @@ import labs_readmes  # noqa: E402
 import mpi  # noqa: E402
 import observing  # noqa: E402
 import outputs  # noqa: E402
+import pictures  # noqa: E402
 import ports  # noqa: E402
 import progress  # noqa: E402
 import pyverbs  # noqa: E402
@@ -238,7 +239,7 @@ def main():
     flood.FRAMES = args.frames
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
                progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools, labs,
-               labs_exercises, labs_readmes, documents, outputs, environment, examples, flood)
+               labs_exercises, labs_readmes, documents, outputs, pictures, environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

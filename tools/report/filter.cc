@@ -36,8 +36,8 @@ std::vector<std::uint32_t> keep(std::vector<T>& all, const std::vector<bool>& ma
 bool is_error(const Event& e) {
   switch (e.kind) {
     case EventKind::packet:
-      return e.flags.lost || e.flags.again || e.flags.duplicate || e.flags.dropped || e.flags.nak ||
-             e.flags.rnr;
+      return e.flags.lost || e.flags.again || e.flags.duplicate || e.flags.dropped ||
+             e.flags.not_taken || e.flags.nak || e.flags.rnr;
     case EventKind::retry:
       return true;
     case EventKind::completion:

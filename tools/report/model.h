@@ -66,6 +66,7 @@ struct PacketFlags {
   bool lost = false;       // it was sent and never arrived, or arrived damaged
   bool duplicate = false;  // the receiver had it already
   bool dropped = false;    // it arrived, and the receiver dropped it: `note` has the reason
+  bool not_taken = false;  // it arrived while one before it was missing or refused
   bool ignored = false;    // an acknowledgement that nothing waited for, or waits for any more
   bool ack_request = false;
   bool response = false;    // an acknowledgement, a READ response, …
@@ -121,7 +122,7 @@ struct Request {
   // Where its time went, together posted to completed (or to its acknowledgement):
   Time waiting = 0;  // posted, and nothing of it sent yet
   Time on_the_wire = 0;
-  Time repeating = 0;  // from the first sign of loss or RNR to the end of the repetition
+  Time repeating = 0;  // from when the first lost packet left to when the last repetition did
 };
 
 struct Model {

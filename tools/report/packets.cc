@@ -5,28 +5,26 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string_view>
 #include <tuple>
 #include <utility>
 
-#include "base/psn.h"
 #include "packet/packet.h"
 #include "packet/print.h"
 #include "packet/rnr_timer.h"
 #include "tools/report/connections.h"
 #include "tools/report/packet_headers.h"
 #include "tools/report/packet_key.h"
+#include "tools/report/repetitions.h"
 #include "tools/report/wording.h"
 
 namespace verbena::report {
 namespace {
 
 using packet::OpcodeInfo;
-
-/// The way in one direction of a conversation.
-using Direction = std::pair<std::uint32_t, Side>;
 
 /// Where a packet was seen: as it left, as it arrived, or on its way.
 enum class Point : std::uint8_t { left, arrived, passing };
@@ -87,7 +85,7 @@ class Joiner {
     for (std::size_t i = 0; i < seen_.all.size(); ++i) group(i);
     for (auto& [key, group] : groups_) join(group);
     std::ranges::stable_sort(events_, {}, &Event::time);
-    mark_repetitions();
+    mark_repetitions(events_, knows_again_);
     return std::move(events_);
   }
 
@@ -300,34 +298,6 @@ class Joiner {
     e.flags.duplicate = doubled;
     if (doubled && e.note.empty()) e.note = "arrived twice";
     events_.push_back(std::move(e));
-  }
-
-  /// What a capture doesn't say: whether a request had left before. And of all: whether it had
-  /// arrived before.
-  void mark_repetitions() {
-    std::map<Direction, Psn> newest;
-    std::map<Direction, std::set<std::uint32_t>> arrived;
-    std::set<std::string> messages;
-    for (Event& e : events_) {
-      const Direction direction{e.conversation, e.side};
-      if (e.flags.connection && !knows_again_.contains(direction)) {
-        e.flags.again = !messages.insert({e.headers.begin(), e.headers.end()}).second;
-      }
-      const OpcodeInfo& info = info_of(e);
-      if (e.flags.rnr || e.flags.nak) {  // refused: what comes again is no duplicate
-        std::erase_if(arrived[{e.conversation, other(e.side)}],
-                      [&](std::uint32_t psn) { return distance(Psn{psn}, Psn{e.psn}) >= 0; });
-      }
-      if (!info.is_request() || info.deth) continue;
-      if (!knows_again_.contains(direction)) {
-        const auto [last, is_first] = newest.try_emplace(direction, Psn{e.psn});
-        e.flags.again = !is_first && distance(Psn{e.psn}, last->second) <= 0;
-        if (!e.flags.again) last->second = Psn{e.psn};
-      }
-      if (e.flags.lost || e.flags.dropped) continue;
-      const bool is_new = arrived[direction].insert(e.psn).second;
-      if (!is_new && e.flags.again) e.flags.duplicate = true;
-    }
   }
 
   const Observations& seen_;

@@ -92,10 +92,14 @@ class SendQueue {
     if (r.first_sent == kNever) r.first_sent = e.time;
     r.last_sent = e.time;
     ++(e.flags.again ? r.packets_again : r.packets);
-    if (!e.flags.again) {
-      first_times_[e.request] = e.time;
-      if (!traced_ && requested_bytes(e) == 0) r.bytes += e.bytes;
+    if (e.flags.again) {
+      const auto first = sent_at_.find(e.psn);
+      if (first != sent_at_.end()) repeated_since_.try_emplace(e.request, first->second);
+      repeated_until_[e.request] = e.time;
+      return;
     }
+    sent_at_[e.psn] = e.time;
+    if (!traced_ && requested_bytes(e) == 0) r.bytes += e.bytes;
   }
 
   /// What the other end answered.
@@ -144,8 +148,8 @@ class SendQueue {
         continue;
       }
       r.waiting = std::max<Time>(0, r.first_sent - begin);
-      if (r.packets_again > 0) {
-        r.repeating = std::max<Time>(0, std::min(r.last_sent, end) - first_times_[place]);
+      if (const auto since = repeated_since_.find(place); since != repeated_since_.end()) {
+        r.repeating = std::max<Time>(0, std::min(repeated_until_[place], end) - since->second);
       }
       r.on_the_wire = std::max<Time>(0, end - begin - r.waiting - r.repeating);
     }
@@ -228,8 +232,10 @@ class SendQueue {
   std::uint32_t current_ = kNone;  // whose packets are being sent
   std::uint64_t asked_ = 0;        // bytes that the READ requests of current_ ask for
   std::vector<Place> places_;
-  std::size_t unanswered_ = 0;                 // in places_
-  std::map<std::uint32_t, Time> first_times_;  // the last packet that left for the first time
+  std::size_t unanswered_ = 0;             // in places_
+  std::map<std::uint32_t, Time> sent_at_;  // by PSN: when it left for the first time
+  // By request: from when its first lost packet left to when the last repetition did.
+  std::map<std::uint32_t, Time> repeated_since_, repeated_until_;
   std::map<std::uint32_t, Time> answered_;
 };
 

@@ -20,6 +20,7 @@ std::string end_of(const Event& e) {
   if (e.flags.lost) return e.note.empty() ? "lost" : fmt::format("lost ({})", e.note);
   if (e.flags.ignored) return "ignored";
   if (e.flags.dropped) return "dropped: " + drop_word(e.note);
+  if (e.flags.not_taken) return "not taken";
   if (e.flags.duplicate) return "a duplicate";
   return "";
 }
@@ -29,6 +30,8 @@ Row packet_row(const Event& e) {
   row.lost = e.flags.lost;
   row.again = e.flags.again;
   row.connection = e.flags.connection;
+  row.answer = e.flags.response;
+  row.refusal = e.flags.nak || e.flags.rnr;
   if (e.flags.connection) {
     row.text = "CM " + e.what;
   } else {
@@ -135,7 +138,7 @@ std::vector<Row> rows_of(const Model& model, std::uint32_t conversation,
     Row rest{.mark = Row::Mark::folded, .time = rows[options.most].time};
     rest.text = fmt::format("{} lines more", rows.size() - options.most);
     rows.resize(options.most);
-    rows.push_back(std::move(rest));
+    if (options.rest) rows.push_back(std::move(rest));
   }
   return rows;
 }

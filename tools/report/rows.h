@@ -27,6 +27,8 @@ struct Row {
   bool lost = false;  // the arrow breaks
   bool again = false;
   bool connection = false;
+  bool answer = false;     // an acknowledgement or a response
+  bool refusal = false;    // a NAK, RNR too
   std::string likeness{};  // rows that differ in numbers only have the same
 };
 
@@ -34,6 +36,7 @@ struct RowOptions {
   bool states = false;      // changes of state, too; those to errors are always there
   bool fold = false;        // what repeats itself becomes one row
   std::size_t most = 0;     // rows; 0: all
+  bool rest = true;         // the last row says how many more there are
   std::size_t ladders = 0;  // conversations; 0: all
 };
 

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+#include <numbers>
 #include <string_view>
+#include <utility>
 
 #include "tools/report/text_width.h"
 #include "tools/report/wording.h"
@@ -11,26 +14,27 @@ namespace verbena::report {
 namespace {
 
 // Units of the picture.
-constexpr int kWidth = 860, kLeft = 190, kRight = 670, kTop = 74, kRowHeight = 30, kSlant = 14;
-constexpr double kLetter = 7.0;  // the width of one, about
+constexpr int kWidth = 840, kLeft = 130, kRight = 720, kTop = 84, kSlant = 14, kBottom = 22;
+constexpr int kArrowHeight = 34, kBesideHeight = 26;
+constexpr double kLetter = 7.9;  // the width of one, about
 
 constexpr std::string_view kStyle = R"(<style>
   .ground { fill: #ffffff; } .line { stroke: #8b949e; stroke-width: 1.5; }
   text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #24292f; }
   .name { font-weight: 600; font-size: 14px; } .faint { fill: #6e7781; }
-  .arrow { stroke: #0969da; stroke-width: 2; fill: none; } .tip { fill: #0969da; }
+  .arrow { stroke: #0969da; stroke-width: 2; } .tip { fill: #0969da; } .post { fill: #24292f; }
   .answer { stroke: #57606a; } .answer-tip { fill: #57606a; }
-  .lost { stroke: #cf222e; stroke-dasharray: 6 4; } .bad { fill: #cf222e; font-weight: 600; }
-  .again { stroke: #9a6700; stroke-width: 3; } .again-tip { fill: #9a6700; }
-  .warn { fill: #9a6700; } .good { fill: #1a7f37; }
+  .again { stroke: #9a6700; stroke-width: 3; } .again-tip, .warn { fill: #9a6700; }
+  .bad-arrow { stroke: #cf222e; } .bad-tip, .bad { fill: #cf222e; } .lost { stroke-dasharray: 6 4; }
+  .good { fill: #1a7f37; }
   @media (prefers-color-scheme: dark) {
     .ground { fill: #0d1117; } .line { stroke: #6e7681; }
-    text { fill: #e6edf3; } .faint { fill: #8d96a0; }
+    text, .post { fill: #e6edf3; } .faint { fill: #8d96a0; }
     .arrow { stroke: #4493f8; } .tip { fill: #4493f8; }
     .answer { stroke: #9198a1; } .answer-tip { fill: #9198a1; }
-    .lost { stroke: #f85149; } .bad { fill: #f85149; }
-    .again { stroke: #d29922; } .again-tip { fill: #d29922; }
-    .warn { fill: #d29922; } .good { fill: #3fb950; }
+    .again { stroke: #d29922; } .again-tip, .warn { fill: #d29922; }
+    .bad-arrow { stroke: #f85149; } .bad-tip, .bad { fill: #f85149; }
+    .good { fill: #3fb950; }
   }
 </style>
 )";
@@ -60,40 +64,63 @@ std::string text_at(double x, double y, std::string_view anchor, std::string_vie
                      x, y, anchor, style, escaped(text));
 }
 
-/// The tip of an arrow that points to (x, y).
-std::string tip(int x, double y, bool rightwards, std::string_view style) {
-  const int back = rightwards ? -10 : 10;
-  return fmt::format(R"(<path d="M{} {:.1f} l{} -5 l0 10 z" class="{}"/>)"
-                     "\n",
-                     x, y, back, style);
+/// Along the arrow of a row: `part` of the way from its sender.
+struct Way {
+  bool rightwards;
+  double top;
+
+  [[nodiscard]] double x(double part) const {
+    return rightwards ? kLeft + part * (kRight - kLeft) : kRight - part * (kRight - kLeft);
+  }
+  [[nodiscard]] double y(double part) const { return top + part * kSlant; }
+  /// Degrees, of a text that stands on it.
+  [[nodiscard]] double slope() const {
+    const double angle = std::atan2(kSlant, kRight - kLeft) * 180 / std::numbers::pi;
+    return rightwards ? angle : -angle;
+  }
+};
+
+/// The names of its line's, its tip's and its text's style.
+struct Look {
+  std::string_view line, tip, text;
+};
+
+Look look_of(const Row& row) {
+  if (row.lost) return {"arrow bad-arrow lost", "bad-tip", ""};
+  if (row.refusal) return {"arrow bad-arrow", "bad-tip", "bad"};
+  if (row.again) return {"arrow again", "again-tip", "warn"};
+  if (row.answer || row.connection) return {"arrow answer", "answer-tip", ""};
+  return {"arrow", "tip", ""};
 }
 
-std::string arrow(const Row& row, double y) {
-  const bool rightwards = row.side == Side::left;
-  const bool answer = row.text.starts_with("ACK") || row.connection;
-  const std::string_view line = row.lost    ? "arrow lost"
-                                : row.again ? "arrow again"
-                                : answer    ? "arrow answer"
-                                            : "arrow";
-  const std::string_view head = row.again ? "again-tip" : answer ? "answer-tip" : "tip";
-  const int from = rightwards ? kLeft : kRight, to = rightwards ? kRight : kLeft;
-  const double part = row.lost ? 0.62 : 1.0;
-  const double x = from + part * (to - from), down = y + part * kSlant;
-  std::string text = fmt::format(R"(<line x1="{}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>)"
-                                 "\n",
-                                 from, y, x, down, line);
+std::string arrow(const Row& row, double top) {
+  constexpr double kLostAt = 0.66;  // where the arrow breaks
+  constexpr int kTip = 10, kAbove = 6;
+  const Way way{row.side == Side::left, top};
+  const Look look = look_of(row);
+  const double end = row.lost ? kLostAt : 1.0;
+  const double x = way.x(end), y = way.y(end);
+  std::string text =
+      fmt::format(R"(<line x1="{:.0f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>)"
+                  "\n",
+                  way.x(0), way.y(0), x, y, look.line);
+  const auto anchor = [&](bool outwards) { return way.rightwards == outwards ? "start" : "end"; };
+  const int away = way.rightwards ? kTip : -kTip;
   if (row.lost) {
-    text += text_at(x + (rightwards ? 6 : -6), down + 5, rightwards ? "start" : "end", "bad",
-                    "✗ " + row.end);
+    text += text_at(x + away / 2.0, y + 5, anchor(true), "bad", "✗ " + row.end);
   } else {
-    text += tip(to, down, rightwards, head);
+    text += fmt::format(R"(<path d="M{:.0f} {:.1f} l{} -5 l0 10 z" class="{}"/>)"
+                        "\n",
+                        x, y, -away, look.tip);
+    if (!row.end.empty()) text += text_at(x + away, y + 5, anchor(true), "warn", row.end);
   }
-  const double middle = from + part * (to - from) / 2;
-  text += text_at(middle, y + part * kSlant / 2 - 5, "middle", row.again ? "warn" : "", row.text);
-  if (!row.lost && !row.end.empty()) {
-    text += text_at(to + (rightwards ? 10 : -10), down + 5, rightwards ? "start" : "end", "warn",
-                    row.end);
-  }
+  const double middle = way.x(end / 2), above = way.y(end / 2) - kAbove;
+  const std::string turned =
+      fmt::format("rotate({:.2f} {:.0f} {:.1f})", way.slope(), middle, above);
+  text += fmt::format(
+      R"(<text x="{:.0f}" y="{:.1f}" text-anchor="middle" class="{}" transform="{}">{}</text>)"
+      "\n",
+      middle, above, look.text, turned, escaped(row.text));
   return text;
 }
 
@@ -101,29 +128,40 @@ std::string arrow(const Row& row, double y) {
 std::string beside(const Row& row, double y) {
   using Mark = Row::Mark;
   const bool left = row.side == Side::left;
-  const std::string_view style = row.mark == Mark::done     ? "good"
-                                 : row.mark == Mark::failed ? "bad"
-                                 : row.mark == Mark::retry  ? "warn"
-                                 : row.mark == Mark::folded ? "faint"
-                                                            : "";
-  const double room = (left ? kLeft : kWidth - kRight) - 24;
-  const std::string words = clipped(row.text, static_cast<std::size_t>(room / kLetter * 2));
-  std::string text = fmt::format(R"(<circle cx="{}" cy="{:.1f}" r="4" class="line ground"/>)"
-                                 "\n",
-                                 left ? kLeft : kRight, y + 4);
-  // Inside, where there is room for it.
-  return text +
-         text_at(left ? kLeft + 12 : kRight - 12, y + 9, left ? "start" : "end", style, words);
+  const auto [sign, style] = [&]() -> std::pair<std::string_view, std::string_view> {
+    switch (row.mark) {
+      case Mark::done:
+        return {"✔ ", "good"};
+      case Mark::failed:
+        return {"✘ ", "bad"};
+      case Mark::retry:
+        return {"↻ ", "warn"};
+      case Mark::folded:
+        return {"⋮ ", "faint"};
+      case Mark::arrow:
+      case Mark::post_send:
+      case Mark::post_receive:
+      case Mark::state:
+        break;
+    }
+    return {"", ""};
+  }();
+  const auto room = static_cast<std::size_t>((kRight - kLeft - 24) / kLetter);
+  const std::string words = clipped(fmt::format("{}{}", sign, row.text), room);
+  return fmt::format(R"(<circle cx="{}" cy="{:.1f}" r="4" class="line {}"/>)"
+                     "\n",
+                     left ? kLeft : kRight, y, row.mark == Mark::post_send ? "post" : "ground") +
+         text_at(left ? kLeft + 12 : kRight - 12, y + 4, left ? "start" : "end", style, words);
 }
 
-std::string ends(const Conversation& c, double bottom) {
+std::string ends(const Conversation& c, int bottom) {
   std::string text;
   text += text_at(kLeft, 28, "middle", "name", program_text(c.left));
   text += text_at(kRight, 28, "middle", "name", program_text(c.right));
   text += text_at(kLeft, 46, "middle", "faint", number_text(c.left));
   text += text_at(kRight, 46, "middle", "faint", number_text(c.right));
   for (const int x : {kLeft, kRight}) {
-    text += fmt::format(R"(<line x1="{}" y1="56" x2="{}" y2="{:.0f}" class="line"/>)"
+    text += fmt::format(R"(<line x1="{}" y1="56" x2="{}" y2="{}" class="line"/>)"
                         "\n",
                         x, x, bottom);
   }
@@ -134,24 +172,23 @@ std::string ends(const Conversation& c, double bottom) {
 
 std::string svg(const Model& model, const RowOptions& options) {
   const std::vector<Row> rows = rows_of(model, 0, options);
-  const int height = kTop + kRowHeight * static_cast<int>(rows.size()) + 20;
-  std::string text = fmt::format(
-      R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {} {}" width="{}" height="{}" role="img">)"
-      "\n",
-      kWidth, height, kWidth, height);
-  text += kStyle;
-  text += fmt::format(R"(<rect width="{}" height="{}" rx="8" class="ground"/>)"
-                      "\n",
-                      kWidth, height);
-  text += ends(model.conversations.front(), height - 12);
-  double y = kTop;
+  std::string inside;
+  int y = kTop;
   for (const Row& row : rows) {
-    text += text_at(kLeft - 130, y + 9, "end", "faint",
-                    fmt::format("{:.3f} ms", static_cast<double>(row.time) / 1e6));
-    text += row.mark == Row::Mark::arrow ? arrow(row, y) : beside(row, y);
-    y += kRowHeight;
+    const bool is_arrow = row.mark == Row::Mark::arrow;
+    inside += text_at(kLeft - 16, y + 4, "end", "faint",
+                      fmt::format("{:.3f} ms", static_cast<double>(row.time) / 1e6));
+    inside += is_arrow ? arrow(row, y) : beside(row, y);
+    y += is_arrow ? kArrowHeight : kBesideHeight;
   }
-  return text + "</svg>\n";
+  const int height = y + kBottom;
+  return fmt::format(
+             R"(<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {0} {1}" width="{0}" height="{1}" role="img">)"
+             "\n{2}"
+             R"(<rect width="{0}" height="{1}" rx="8" class="ground"/>)"
+             "\n",
+             kWidth, height, kStyle) +
+         ends(model.conversations.front(), y) + inside + "</svg>\n";
 }
 
 }  // namespace verbena::report

@@ -33,8 +33,10 @@ constexpr std::array kDrops{
 };
 
 constexpr std::array kRetries{
-    Word{"timeout", "timeout"},           Word{"early", "answer overdue"},
-    Word{"sequence_nak", "sequence NAK"}, Word{"missing_response", "a response is missing"},
+    Word{"timeout", "timeout"},
+    Word{"early", "answer overdue"},
+    Word{"sequence_nak", "sequence NAK"},
+    Word{"missing_response", "a response is missing"},
     Word{"rnr_nak", "receiver not ready"},
 };
 

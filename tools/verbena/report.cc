@@ -64,7 +64,10 @@ std::string write_files(const ReportOptions& options, const report::Model& model
       return problem;
     }
   }
-  return options.svg.empty() ? "" : write_file(options.svg, report::svg(model, rows));
+  if (options.svg.empty()) return "";
+  report::RowOptions in_picture = rows;
+  in_picture.rest = false;
+  return write_file(options.svg, report::svg(model, in_picture));
 }
 
 }  // namespace

@@ -48,8 +48,14 @@ class TraceLines {
                      const std::string& headers, int to, const std::string& more = "") {
     return line(pid, event,
                 R"("destination_qp":"0x00001)" + std::to_string(to) + R"(","opcode":")" + opcode +
-                    R"(","psn":10,"bytes":0,"ack_request":false,"headers":")" + headers + "\"" +
-                    more);
+                    R"(","psn":)" + std::to_string(psn_) +
+                    R"(,"bytes":0,"ack_request":false,"headers":")" + headers + "\"" + more);
+  }
+
+  /// Of the packets that follow.
+  TraceLines& psn(int psn) {
+    psn_ = psn;
+    return *this;
   }
 
   [[nodiscard]] Model model() const {
@@ -68,6 +74,7 @@ class TraceLines {
 
   std::string path_, lines_;
   std::int64_t now_ = 0;
+  int psn_ = 10;
 };
 
 std::vector<Event> packets(const Model& model) {
@@ -147,6 +154,31 @@ TEST(PacketsOfATrace, ARepetitionAfterARefusalIsNoDuplicate) {
     const auto seen = packets(t.model());
     ASSERT_EQ(seen.size(), refused ? 3u : 2u);
     EXPECT_EQ(seen.back().flags.duplicate, !refused);
+  }
+}
+
+// go-back-N: what is behind a gap arrives and is thrown away, before the NAK and after it.
+TEST(PacketsOfATrace, WhatFollowsAGapIsNotTaken) {
+  constexpr auto kNak = "1140ffff000000110000000a60000000";
+  TraceLines t;
+  t.connected().packet(1, "sent", "RC SEND only", kSend, 2, R"(,"again":false)");
+  const auto send = [&](int psn, bool again) {
+    const std::string more = again ? R"(,"again":true)" : R"(,"again":false)";
+    t.psn(psn)
+        .packet(1, "sent", "RC SEND only", kSend, 2, more)
+        .packet(2, "received", "RC SEND only", kSend, 2);
+  };
+  send(11, false);
+  t.psn(10).packet(2, "sent", "RC ACKNOWLEDGE", kNak, 1);
+  send(12, false);
+  for (const int psn : {10, 11, 12}) send(psn, true);
+  const auto seen = packets(t.model());
+  ASSERT_EQ(seen.size(), 7u);
+  EXPECT_TRUE(seen[0].flags.lost);
+  EXPECT_TRUE(seen[1].flags.not_taken && seen[3].flags.not_taken);
+  for (const std::size_t i : {4u, 5u, 6u}) {
+    EXPECT_TRUE(seen[i].flags.again);
+    EXPECT_FALSE(seen[i].flags.not_taken || seen[i].flags.duplicate) << i;
   }
 }
 
