@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "packet/packet.h"
@@ -13,6 +14,14 @@ namespace verbena::report {
 
 [[nodiscard]] inline const packet::OpcodeInfo& info_of(const Event& e) {
   return packet::info_of(static_cast<packet::Opcode>(e.opcode));
+}
+
+/// What an acknowledgement or a response says.
+[[nodiscard]] inline std::optional<packet::Syndrome> syndrome_of(const Event& e) {
+  const packet::OpcodeInfo& info = info_of(e);
+  if (!info.aeth || e.headers.size() < packet::Bth::kSize + packet::Aeth::kSize)
+    return std::nullopt;
+  return packet::Syndrome{e.headers[packet::Bth::kSize]};
 }
 
 /// The length in the RETH: of a WRITE or READ, or of a part of a long READ. 0: there is none.

@@ -20,12 +20,15 @@ class Receiver {
     if (is_older && !taken_.contains(e.psn)) gap_ = Psn{e.psn};
   }
 
-  /// It sent a NAK: it has taken nothing from this PSN on.
-  void refuse(Psn psn) {
+  /// It sent a NAK: it has taken nothing from this PSN on. `missing`: this one never came.
+  void refuse(Psn psn, bool missing) {
     gap_ = psn;
     for (auto i = taken_.begin(); i != taken_.end();) {
       const auto ahead = distance(Psn{i->first}, psn);
-      if (ahead > 0) i->second->flags.not_taken = true;
+      PacketFlags& flags = i->second->flags;
+      if (ahead > 0) flags.not_taken = true;
+      // A capture saw it before it was lost.
+      if (ahead == 0 && missing && flags.one_sided_view) flags.lost = true;
       i = ahead >= 0 ? taken_.erase(i) : std::next(i);
     }
   }
@@ -45,6 +48,11 @@ class Receiver {
   std::map<std::uint32_t, Event*> taken_;  // by PSN
   std::optional<Psn> gap_;                 // the one that must come before any later one
 };
+
+bool is_sequence_error(const Event& e) {
+  const auto syndrome = syndrome_of(e);
+  return e.flags.nak && syndrome && syndrome->nak_code() == packet::NakCode::psn_sequence_error;
+}
 
 /// Of a direction in which packets don't say whether they left before.
 class Newest {
@@ -72,7 +80,7 @@ void mark_repetitions(std::vector<Event>& packets, const std::set<Direction>& kn
       e.flags.again = !messages.insert({e.headers.begin(), e.headers.end()}).second;
     }
     if (e.flags.rnr || e.flags.nak) {
-      receivers[{e.conversation, other(e.side)}].refuse(Psn{e.psn});
+      receivers[{e.conversation, other(e.side)}].refuse(Psn{e.psn}, is_sequence_error(e));
     }
     if (!info.is_request() || info.deth) continue;
     if (!known.contains(direction)) e.flags.again = senders[direction].is_again(Psn{e.psn});

@@ -5,6 +5,7 @@
 #include "packet/aeth.h"
 #include "packet/bth.h"
 #include "packet/opcode.h"
+#include "tools/report/packet_headers.h"
 
 namespace verbena::report {
 namespace {
@@ -124,8 +125,9 @@ using packet::OpcodeInfo;
 using packet::Service;
 
 Place rule_of_nak(const Event& e) {
-  if (e.headers.size() < packet::Bth::kSize + packet::Aeth::kSize) return none;
-  switch (packet::Syndrome{e.headers[packet::Bth::kSize]}.nak_code()) {
+  const auto syndrome = syndrome_of(e);
+  if (!syndrome) return none;
+  switch (syndrome->nak_code()) {
     case NakCode::psn_sequence_error:
       return sequence_nak;
     case NakCode::invalid_request:
