@@ -1,9 +1,15 @@
 """What the documents show is what the programs print.
 
-A block ```sh output or ```sh ladder is a command; the ```text block behind it is what it prints. Of an
-output, measured times, addresses and ports may differ, and the order of lines of different
-processes. Of a ladder (the first, without its sums), times, PSNs and numbers of queue pairs may differ,
-how many requests an acknowledgement covers, and what stands side by side at the two ends.
+A block ```sh output or ```sh ladder is a command; the ```text block behind it is what it prints.
+
+Of an output, measured times, addresses and ports may differ, and the order of lines of different
+processes.
+
+Of a ladder (the first, without its sums; the second of ```sh ladder 2), the rows of each end are
+compared by lane: what it posts, what completes, what it requests, what it answers. A lane of the
+picture is the beginning of a lane of what is seen. Times, PSNs, wr_ids and acknowledgements may
+differ. So may repairs: what is sent again because one end is late, or tells the other to wait. In a
+block ```sh ladder repairs, the repairs that it shows must be seen, too.
 
 With VERBENA_WRITE_DOCUMENTS=1 the cases write the ```text blocks instead.
 """
@@ -18,8 +24,11 @@ from cases import LO
 from documents import ROOT, Block, documents
 from programs import CaseFailed
 
-BLOCK = re.compile(r"^```sh (output|ladder)\n(.*?)^```\n\n```text\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(
+    r"^```sh (output|ladder(?: \d+)?(?: repairs)?)\n(.*?)^```\n\n```text\n(.*?)^```$", re.M | re.S)
 WRITING = os.environ.get("VERBENA_WRITE_DOCUMENTS") == "1"
+RUNS = 10  # of a ladder, to choose from when writing
+CHANCES = 3  # of repairs: a seed counts packets, and a busy machine repeats some more
 _writing = threading.Lock()  # cases run side by side
 
 # ---------------------------------------------------------------- outputs
@@ -38,22 +47,22 @@ def lanes_of_output(text):
 
 # ---------------------------------------------------------------- ladders
 
-ROW = re.compile(r"^ *[\d.]+ ms  (.*?)\s*$")
+ROW = re.compile(r"^ *[\d.]+ ms  (.*?) *$", re.M)
+LADDER = re.compile(r"(?:^.*\n){2}(?:^ *[\d.]+ ms  .*\n)+", re.M)  # two lines name its ends
 MORE = re.compile(r"⋮ (?:these )?(\d+) (more like this|lines (\d+) times more|lines more) *│?$")
-SIGNS = "●○✔✘↻◇"
+
+# A lane has an order. Two lanes have none: a program posts while its card sends and completes.
+LANES = (("CM ", "connection"), ("post RECV", "posted receives"), ("post ", "posted sends"),
+         ("RECV completed", "completed receives"), ("send completed", "completed sends"),
+         ("again from", "retries"), (" → ", "states"), ("response|NAK|ACKNOWLEDGE", "answers"),
+         ("", "requests"))
+ACK = re.compile(r"\bACK\b")
+REPAIR = re.compile(r"\bagain\b|a duplicate|ignored|RNR NAK")
+DIFFERS = re.compile(r",? (PSN|wr_id) \w+|\bnot taken\b")  # not taken: it comes again
 
 
 def ladders_of(text):
-    """The lines of each ladder, heads left out."""
-    found, inside = [], False
-    for line in text.splitlines():
-        row = ROW.match(line)
-        if row and not inside:
-            found.append([])
-        inside = bool(row)
-        if row:
-            found[-1].append(row[1])
-    return found
+    return [found[0] for found in LADDER.finditer(text)]
 
 
 def unfolded(rows):
@@ -70,37 +79,30 @@ def unfolded(rows):
     return result
 
 
-def lanes_of_ladder(rows):
-    """What each end did and sent, in its order."""
+def lanes_of_ladder(ladder):
+    """What each end did: its rows by lane."""
     lanes = collections.defaultdict(list)
-    for row in unfolded(rows):
-        row = re.sub(r"PSN \d+", "PSN", re.sub(r"wr_id \w+", "wr_id", row))
-        words = re.sub(r"[│├┤─═◀▶ ]+", " ", row).strip()
-        if "ACK, PSN" in words and "NAK" not in words:
-            continue
-        if row[0] in SIGNS:
-            lanes["left"].append(words)
-        elif row[-1] in SIGNS:
-            lanes["right"].append(words)
-        else:
-            lanes["from left" if row[0] == "├" else "from right"].append(words)
+    for row in unfolded(ROW.findall(ladder)):
+        words = DIFFERS.sub("", re.sub(r"[│├┤●○✔✘↻◇◀▶─═ ]+", " ", row)).strip()
+        lane = next(name for pattern, name in LANES if re.search(pattern, words))
+        if not ACK.search(words):
+            lanes["right" if row.startswith("│") else "left", lane].append(words)
     return lanes
 
 
-def is_again(words):
-    return "again" in words or "a duplicate" in words
+def first_difference(shown, seen, repairs):
+    """None if each lane of the ladder `shown` begins a lane of the ladder `seen`.
 
-
-def first_difference(shown, seen):
-    """None where each lane of `shown` begins a lane of `seen`."""
-    # Without losses, what a busy machine repeats is no part of the picture.
-    calm = not any(is_again(w) for words in shown.values() for w in words)
-    for lane, words in shown.items():
-        there = [w for w in seen[lane] if not (calm and is_again(w))][:len(words)]
-        if there != words:
-            at = next(i for i, w in enumerate([*words, None]) if i >= len(there) or there[i] != w)
-            return f"{lane}, row {at}: {there[at] if at < len(there) else 'nothing'}\n" \
-                   f"instead of {words[at]}"
+    Repairs of `seen` may come in between. `repairs`: those of `shown` must be there."""
+    seen = lanes_of_ladder(seen)
+    for (end, lane), rows in lanes_of_ladder(shown).items():
+        rest = iter(seen[end, lane])
+        for row in rows:
+            if not repairs and REPAIR.search(row):
+                continue
+            there = next((r for r in rest if r == row or not REPAIR.search(r)), "nothing")
+            if there != row:
+                return f"{end}, {lane}: {there}\ninstead of {row}"
     return None
 
 
@@ -109,44 +111,58 @@ def first_difference(shown, seen):
 @dataclasses.dataclass(frozen=True)
 class Shown(Block):
     path: str = ""
-    kind: str = ""
+    info: str = ""  # the words behind ```sh
     shown: str = ""
 
     def run(self, host, network):
         if WRITING:
-            self.write(self.part_of(self.output(self.commands, host, network)))
+            runs = 1 if self.info == "output" else RUNS
+            parts = [self.part_of(self.output(self.commands, host, network)) for _ in range(runs)]
+            self.write(min(parts, key=self.spare_rows))
             return "written"
-        commands = re.sub(r"--ladder=\d+", "--ladder=0", self.commands)
-        seen = self.output(commands, host, network)
-        problem = self.ladder_problem(seen) if self.kind == "ladder" else self.output_problem(seen)
-        if problem:
-            raise CaseFailed(f"{problem}\n{seen}")
-        return ""
+        for chance in range(CHANCES if "repairs" in self.info else 1):
+            text = self.output(re.sub(r"--ladder=\d+", "--ladder=0", self.commands), host, network)
+            problem = self.problem(self.part_of(text))
+            if not problem:
+                return f"at try {chance + 1}" if chance else ""
+        raise CaseFailed(f"{problem}\n{text}")
 
     def part_of(self, text):
-        if self.kind == "output":
+        if self.info == "output":
             return text
-        lines = text.split("\n")
-        first = next(i for i, line in enumerate(lines) if ROW.match(line))
-        last = next((i for i in range(first, len(lines)) if not ROW.match(lines[i])), len(lines))
-        return "".join(line.rstrip() + "\n" for line in lines[first - 2:last])
+        number = next((int(word) for word in self.info.split() if word.isdigit()), 1)
+        ladders = ladders_of(text)
+        if len(ladders) < number:
+            raise CaseFailed(f"{len(ladders)} ladders\n{text}")
+        return re.sub(r" +$", "", ladders[number - 1], flags=re.M)
 
-    def output_problem(self, seen):
+    def spare_rows(self, part):
+        """The rows that another run may lack."""
+        repairs = 0 if "repairs" in self.info else len(REPAIR.findall(part))
+        return len(ACK.findall(part)) + repairs
+
+    def problem(self, seen):
+        if self.info != "output":
+            return (self.wrong_length()
+                    or first_difference(self.shown, seen, "repairs" in self.info))
         shown, seen = lanes_of_output(self.shown), lanes_of_output(seen)
         for who in {*shown, *seen}:
             if shown[who] != seen[who]:
                 return f"of \"{who}\": {seen[who]}\ninstead of {shown[who]}"
         return None
 
-    def ladder_problem(self, seen):
-        shown = lanes_of_ladder(ladders_of(self.shown)[0])
-        problems = [first_difference(shown, lanes_of_ladder(rows)) for rows in ladders_of(seen)]
-        return None if None in problems else "\n".join(problems) or "no ladder"
+    def wrong_length(self):
+        """A picture that was cut has as many lines as the command asks for."""
+        *rows, last = ROW.findall(self.shown)
+        asked = re.search(r"--ladder=(\d+)", self.commands)
+        if asked and "lines more" in last and len(rows) != int(asked[1]):
+            return f"{len(rows)} lines, not {asked[1]}"
+        return None
 
     def write(self, text):
         with _writing:
             document = (ROOT / self.path).read_text(encoding="utf-8")
-            head = f"```sh {self.kind}\n{self.commands}```\n\n```text\n"
+            head = f"```sh {self.info}\n{self.commands}```\n\n```text\n"
             at = document.index(head) + len(head)
             end = document.index("```\n", at)
             (ROOT / self.path).write_text(document[:at] + text + document[end:], encoding="utf-8")
@@ -160,5 +176,5 @@ def all_cases():
         for block in BLOCK.finditer(text):
             line = text.count("\n", 0, block.start()) + 1
             found.append(Shown(LO, f"documents/{name}:{line}", timeout=60, commands=block[2],
-                               path=name, kind=block[1], shown=block[3]))
+                               path=name, info=block[1], shown=block[3]))
     return found

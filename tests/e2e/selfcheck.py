@@ -1,17 +1,19 @@
 """Does the harness notice what it is there to notice? Needs no RDMA device.
 
 Plants a failing program, a hanging one, a server that never listens, a lossy link, things left
-behind, and expects the right verdict on each.
+behind, a ladder that differs from a document's, and expects the right verdict on each.
 """
 
 import dataclasses
 import io
 import os
+import re
 import subprocess
 import sys
 import time
 
 from cases import Case, check_output
+import outputs
 from network import ROCE_PORT, Network, Topology
 from programs import CaseFailed, CaseSkipped, Files
 
@@ -199,6 +201,51 @@ def check_veth(failures):
                    not os.path.exists(namespace))
 
 
+LADDER = """\
+                a 1                                      b 2
+                QP 0x1, vb_lo                  QP 0x2, vb_lo
+      0.100 ms  ○ post RECV wr_id 0, 8 B                   │
+      0.101 ms  ⋮ 2 more like this                         │
+      0.200 ms  │                  post SEND wr_id 1, 8 B ●
+      0.201 ms  │◀────────────────── SEND only, PSN 7, 8 B ─┤
+      0.202 ms  ├─ RNR NAK, wait 120 µs, PSN 7 ────────────▶│
+      0.203 ms  │    receiver not ready: again from PSN 7 ↻
+      0.300 ms  │◀═══════════ SEND only, PSN 7, 8 B, again ═┤
+      0.301 ms  ✔ RECV completed wr_id 0: SUCCESS          │
+      0.302 ms  ├─ ACK, PSN 7 ─────────────────────────────▶│
+      0.303 ms  │◀──────────────────── READ request, PSN 8 ─┤
+      0.304 ms  │◀───────────────── WRITE only, PSN 9, 4 B ─┤
+      0.305 ms  ├─ READ response only, PSN 8, 16 B ────────▶│
+      0.400 ms  ⋮ 5 lines more                             │
+"""
+CHANGES = (  # of what is seen: pattern and replacement; accepted; accepted where repairs count
+    ("other times", r"0\.", "1.", True, True),
+    ("other PSNs", r"PSN \d", "PSN 5", True, True),
+    ("no acknowledgement", r".* ACK,.*\n", "", True, True),
+    ("a completion later", r"(.*completed.*\n)((?:.*\n){3})", r"\2\1", True, True),
+    ("no repairs", r".*(?:RNR|again).*\n", "", True, False),
+    ("a repair more", r"(.*═.*\n)", r"\1\1", True, True),
+    ("a receive less", "2 more like this", "1 more like this", False, False),
+    ("a packet less", r".*READ request.*\n", "", False, False),
+    ("packets in another order", r"(.*READ request.*\n)(.*WRITE.*\n)", r"\2\1", False, False),
+    ("another packet", "WRITE only", "WRITE last", False, False),
+    ("other bytes", ", 16 B", ", 17 B", False, False),
+    ("another status", "SUCCESS", "WR_FLUSH_ERR", False, False),
+    ("the ends swapped", r"├─ READ response only, PSN 8, 16 B ────────▶│",
+     "│◀──────── READ response only, PSN 8, 16 B ─┤", False, False),
+)
+
+
+def check_ladders(failures):
+    found = outputs.ladders_of(f"a line\n\n{LADDER}\n{LADDER}\n12 packets\n")
+    expect(failures, "two ladders are found", found == [LADDER, LADDER])
+    for what, pattern, replacement, *accepted in CHANGES:
+        seen = re.sub(pattern, replacement, LADDER)
+        verdicts = [not outputs.first_difference(LADDER, seen, repairs) for repairs in (False, True)]
+        expect(failures, f"a ladder with {what} is {'accepted' if accepted[0] else 'refused'}",
+               seen != LADDER and verdicts == accepted)
+
+
 def main(host, outer, report_type, run_case, check_nothing_left):
     if outer:
         print(f"SKIPPED: no private network: {outer}")
@@ -209,6 +256,7 @@ def main(host, outer, report_type, run_case, check_nothing_left):
         return 77
     start = time.monotonic()
     failures = []
+    check_ladders(failures)
     network = Network(PLAIN)
     try:
         check_verdicts(host, network, report_type, run_case, failures)
