@@ -16,7 +16,8 @@ packages_of() {
       ethtool util-linux tshark ;;
     # QEMU is used, too, where it is (the group "kernel" has it).
     clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb mpich \
-      libmpich-dev slurmctld slurmd slurm-client munge librpma-dev dapl2-utils tgt libiscsi-bin ;;
+      libmpich-dev slurmctld slurmd slurm-client munge librpma-dev dapl2-utils tgt libiscsi-bin \
+      chromium chromium-driver ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-dev ;;
     bench) echo ibverbs-utils perftest iproute2 util-linux ;;

@@ -1,12 +1,15 @@
 """Debian's Chromium without a window, spoken to by WebDriver over plain HTTP."""
 
 import base64
+import contextlib
+import html.parser
 import http.client
 import json
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import tempfile
 
@@ -16,6 +19,9 @@ OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run",
            "--disable-background-networking", "--disable-component-update", "--disable-sync",
            "--disable-dev-shm-usage", "--hide-scrollbars", "--force-color-profile=srgb")
 
+KEYS = {"Enter": "\ue007", "Escape": "\ue00c", "PageUp": "\ue00e", "PageDown": "\ue00f",
+        "End": "\ue010", "Home": "\ue011", "ArrowUp": "\ue013", "ArrowDown": "\ue015"}
+
 
 def need_browser():
     missing = [name for name in ("chromium", "chromedriver") if not shutil.which(name)]
@@ -23,11 +29,21 @@ def need_browser():
         raise CaseSkipped(f"missing: {', '.join(missing)} (Debian: chromium, chromium-driver)")
 
 
+def need_loopback():
+    """WebDriver goes over it. In the namespace that run.py enters for ordinary users it is down."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("127.0.0.1", 9))
+        except OSError:
+            subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+
+
 class Browser:
     """One window of one Chromium, with a profile of its own that is gone afterwards."""
 
     def __init__(self, width=1440, height=900, dark=False, phone=False):
         need_browser()
+        need_loopback()
         self._folder = tempfile.mkdtemp(prefix="verbena-browser.")
         self._driver = None
         try:
@@ -39,7 +55,7 @@ class Browser:
 
     def _start(self):
         home = {**os.environ, "HOME": self._folder, "XDG_CONFIG_HOME": self._folder,
-                "XDG_CACHE_HOME": self._folder}
+                "XDG_CACHE_HOME": self._folder, "TMPDIR": self._folder}
         self._log = open(pathlib.Path(self._folder) / "chromedriver.log", "w+b")
         self._driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
                                         stderr=self._log, env=home, text=True)
@@ -89,14 +105,37 @@ class Browser:
         return self._call("POST", f"{self._session}/execute/sync",
                           {"script": script, "args": list(arguments)})
 
+    def wait(self, condition, seconds=20):
+        """Until an expression is true; looked at whenever the page could draw."""
+        if not self.run(f"""
+                const end = performance.now() + {seconds * 1000};
+                return new Promise((done) => {{
+                  const look = () => {{
+                    if ({condition}) done(true);
+                    else if (performance.now() > end) done(false);
+                    else requestAnimationFrame(look);
+                  }};
+                  look();
+                }});"""):
+            raise CaseFailed(f"still not true after {seconds} s: {condition}")
+
     def click(self, x, y):
         """Of the mouse, at a point of the window."""
+        self._pointer("mouse", x, y)
+
+    def _pointer(self, kind, x, y):
         self._call("POST", f"{self._session}/actions", {"actions": [{
-            "type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": [
+            "type": "pointer", "id": kind, "parameters": {"pointerType": kind}, "actions": [
                 {"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)},
                 {"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]}]})
 
+    def tap(self, x, y):
+        """Of a finger."""
+        self._pointer("touch", x, y)
+
     def press(self, *keys):
+        """Each a character, or one of KEYS."""
+        keys = [KEYS.get(key, key) for key in keys]
         steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]
         self._call("POST", f"{self._session}/actions",
                    {"actions": [{"type": "key", "id": "keyboard", "actions": steps}]})
@@ -127,3 +166,37 @@ class Browser:
 
     def __exit__(self, *reason):
         self.close()
+
+
+# ---------------------------------------------------------------- pages that load nothing
+
+
+class Loaded(html.parser.HTMLParser):
+    """What a browser would load for a page."""
+    ATTRIBUTES = {"src", "srcset", "href", "xlink:href", "data", "action", "poster", "background"}
+
+    def __init__(self, text):
+        super().__init__()
+        self.addresses = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for name, value in attrs
+                           if name in self.ATTRIBUTES and not value.startswith("#")]
+
+
+@contextlib.contextmanager
+def opened_alone(page, **kind):
+    """A browser with a page that asks for nothing else, and of which the console has no complaint."""
+    text = pathlib.Path(page).read_text(encoding="utf-8")
+    found = Loaded(text).addresses + [word for word in ("http://", "https://", "url(", "@import")
+                                      if word in text]
+    if found:
+        raise CaseFailed(f"the page loads {found}")
+    with Browser(**kind) as browser:
+        browser.open(page)
+        yield browser
+        complaints = browser.complaints()
+        loaded = browser.run("return performance.getEntriesByType('resource').map((e) => e.name)")
+        if complaints or loaded:
+            raise CaseFailed(f"the browser loaded {loaded} and complains: {complaints}")

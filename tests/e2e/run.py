@@ -57,6 +57,7 @@ import ports  # noqa: E402
 import progress  # noqa: E402
 import pyverbs  # noqa: E402
 import raw_packets  # noqa: E402
+import report_page  # noqa: E402
 import robustness  # noqa: E402
 import selfcheck  # noqa: E402
 import tools  # noqa: E402
@@ -238,8 +239,9 @@ def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
-               progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools, labs,
-               labs_exercises, labs_readmes, documents, outputs, pictures, environment, examples, flood)
+               progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools,
+               report_page, labs, labs_exercises, labs_readmes, documents, outputs, pictures,
+               environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

@@ -64,7 +64,7 @@ using Columns = std::vector<std::pair<std::string_view, Column>>;
 std::uint64_t bits_of(const PacketFlags& f) {
   const bool bits[] = {f.again,       f.lost,           f.duplicate,  f.dropped,
                        f.ack_request, f.response,       f.connection, f.nak,
-                       f.rnr,         f.one_sided_view, f.ignored};
+                       f.rnr,         f.one_sided_view, f.ignored,    f.not_taken};
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < std::size(bits); ++i) value |= std::uint64_t{bits[i]} << i;
   return value;

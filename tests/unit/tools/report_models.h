@@ -50,7 +50,9 @@ class ModelBuilder {
     p.bth.destination = Qpn{model.conversations[conversation].end(other(side)).qpn};
     p.reth = {0x7f0000001000, Key{0x1234}, 4096};
     p.aeth = {packet::Syndrome{syndrome}, psn / 4};
-    Event& e = event(EventKind::packet, conversation, side, std::string{info.name});
+    // The service is the conversation's.
+    Event& e = event(EventKind::packet, conversation, side,
+                     std::string{info.name.substr(info.name.find(' ') + 1)});
     e.headers.resize(packet::header_size(opcode));
     packet::encode_headers(p, e.headers);
     e.opcode = static_cast<std::uint8_t>(opcode);
@@ -95,8 +97,10 @@ inline void add_states(ModelBuilder& b, std::uint32_t c) {
 /// A WRITE of four packets, of which the one at `lost` is lost (4: none), and its acknowledgement.
 inline void add_write(ModelBuilder& b, std::uint32_t c, std::uint32_t psn, std::uint32_t lost) {
   const std::uint32_t r = b.request(c, "RDMA_WRITE", 4096);
-  b.event(EventKind::post_send, c, Side::left, "RDMA_WRITE").bytes = 4096;
-  b.model.events.back().request = r;
+  Event& post = b.event(EventKind::post_send, c, Side::left, "RDMA_WRITE");
+  post.bytes = 4096;
+  post.request = r;
+  post.note = b.model.requests[r].wr_id;
   b.wait(2'000);
   b.model.requests[r].first_sent = b.now;
   b.model.requests[r].waiting = 2'000;
@@ -112,8 +116,7 @@ inline void add_write(ModelBuilder& b, std::uint32_t c, std::uint32_t psn, std::
         e.arrived = kNever;
         e.note = "drop";
       }
-      e.flags.dropped = !again && i > lost;
-      if (e.flags.dropped) e.note = "out_of_seq_request";
+      e.flags.not_taken = !again && i > lost;
       b.model.requests[r].last_sent = b.now;
       b.wait(700);
     }
@@ -139,6 +142,7 @@ inline void add_write(ModelBuilder& b, std::uint32_t c, std::uint32_t psn, std::
   Event& completion = b.event(EventKind::completion, c, Side::left, "SUCCESS");
   completion.request = r;
   completion.bytes = 4096;
+  completion.note = b.model.requests[r].wr_id;
   b.model.requests[r].completed = b.now;
   b.model.requests[r].status = "SUCCESS";
   b.model.requests[r].on_the_wire =

@@ -1,21 +1,21 @@
-// Where events stand on the ladder's vertical axis: a row each, or by their time.
+// Where events stand on the ladder's vertical axis, a row each or by their time, and how many of them
+// stand in each part of it.
 
 const ROW = 26;  // pixels of a row that has its text
+const MOST_UNDERWAY = 4000;  // events before the first that is seen: how many are looked at
 
 class Axis {
   constructor(model) {
     this.model = model;
     this.mode = 'steps';
-    this.list = new Uint32Array(0);
     this.height = 1;
     this.steps = { top: 0, scale: ROW };  // rows, pixels of a row
     this.time = { top: 0, scale: 1e-3 };  // ns, pixels of a nanosecond
-    this.maxTransit = 0;
+    this.setList(new Uint32Array(0));
   }
 
   get view() { return this.mode === 'steps' ? this.steps : this.time; }
   get first() { return this.list.length ? this.model.time[this.list[0]] : 0; }
-  get last() { return this.end; }
 
   setList(list) {
     this.list = list;
@@ -27,12 +27,52 @@ class Axis {
       if (transit > this.maxTransit) this.maxTransit = transit;
       if (arrived[list[k]] > this.end) this.end = arrived[list[k]];
     }
+    this.sum();
     this.steps.top = 0;
     this.steps.scale = ROW;
     this.time.top = this.first;
     this.findGaps();
     this.time.scale = this.firstScale();
     this.clamp();
+  }
+
+  /** Sums up to each place: how many stand in a part is a difference, whatever its size. */
+  sum() {
+    const { kind, right, flags } = this.model;
+    const list = this.list;
+    const hasPackets = list.some((i) => kind[i] === Kind.packet);
+    const sums = this.sums = Object.fromEntries(
+      ['left', 'right', 'leftAgain', 'rightAgain', 'trouble'].map((name) => [name, new Uint32Array(list.length + 1)]));
+    for (let k = 0; k < list.length; ++k) {
+      const i = list[k];
+      const isPacket = kind[i] === Kind.packet;
+      const side = right[i] ? 'right' : 'left';
+      for (const name in sums) sums[name][k + 1] = sums[name][k];
+      if (isPacket || !hasPackets) ++sums[side][k + 1];
+      if (isPacket && flags[i] & Flag.again) ++sums[`${side}Again`][k + 1];
+      if (this.model.isTrouble(i)) ++sums.trouble[k + 1];
+    }
+  }
+
+  /** Of each of `rows` parts, `size` long, from `begin` on: the packets that the left and the right
+   *  end sent, those of them that were sent again, and the events in trouble. Where there is no
+   *  packet in the list: the events of either end. */
+  count(begin, size, rows) {
+    const counts = {};
+    for (const name in this.sums) counts[name] = new Uint32Array(rows);
+    let from = this.placeAt(begin);
+    for (let row = 0; row < rows; ++row) {
+      const to = this.placeAt(begin + (row + 1) * size);
+      for (const name in counts) counts[name][row] = this.sums[name][to] - this.sums[name][from];
+      from = to;
+    }
+    return counts;
+  }
+
+  /** The first place at or behind a point of the axis. */
+  placeAt(point) {
+    if (this.mode === 'time') return placeOfTime(this.model, this.list, point);
+    return Math.max(0, Math.min(this.list.length, Math.ceil(point - 0.5)));
   }
 
   /** From which silence on it is said: far longer than most are. */
@@ -71,32 +111,38 @@ class Axis {
 
   y(k) {
     return this.mode === 'steps' ? (k + 0.5 - this.steps.top) * this.steps.scale :
-      (this.model.time[this.list[k]] - this.time.top) * this.time.scale;
+      this.yOfTime(this.model.time[this.list[k]]);
   }
 
   /** Where the arrow of place k ends. Rows slant a little, for the direction of time. */
   arrivalY(k, y) {
     if (this.mode === 'steps') return y + Math.min(5, this.steps.scale * 0.2);
-    const i = this.list[k];
-    const arrived = this.model.arrived[i];
-    return Number.isNaN(arrived) ? y + 14 : (arrived - this.time.top) * this.time.scale;
+    const arrived = this.model.arrived[this.list[k]];
+    return Number.isNaN(arrived) ? y + 14 : this.yOfTime(arrived);
   }
 
-  yOfTime(t) {
-    if (this.mode === 'time') return (t - this.time.top) * this.time.scale;
-    return (placeOfTime(this.model, this.list, t) - this.steps.top) * this.steps.scale;
-  }
+  /** In the mode of time. */
+  yOfTime(t) { return (t - this.time.top) * this.time.scale; }
 
-  /** Places [a, b) that may be seen. */
+  /** Places [a, b) that begin in what is seen. */
   range() {
     const v = this.view;
     const bottom = v.top + this.height / v.scale;
     if (this.mode === 'steps') {
       return [Math.max(0, Math.floor(v.top)), Math.min(this.list.length, Math.ceil(bottom))];
     }
-    const a = placeOfTime(this.model, this.list, v.top - this.margin);
-    const early = placeOfTime(this.model, this.list, v.top - this.margin - this.maxTransit);
-    return [Math.max(early, a - 4000), placeOfTime(this.model, this.list, bottom + this.margin)];
+    return [this.placeAt(v.top - this.margin), this.placeAt(bottom + this.margin)];
+  }
+
+  /** Places before `a` whose arrows end in what is seen, or below. */
+  underway(a) {
+    if (this.mode === 'steps') return [];
+    const top = this.time.top - this.margin;
+    const places = [];
+    for (let k = Math.max(this.placeAt(top - this.maxTransit), a - MOST_UNDERWAY); k < a; ++k) {
+      if (this.model.arrived[this.list[k]] >= top) places.push(k);
+    }
+    return places;
   }
 
   /** The times of what is seen. */

@@ -56,7 +56,7 @@ class Chart {
       (again ? result.again : result.first)[model.right[i]][bin] += model.bytes[i];
       if (model.flags[i] & TROUBLE) ++result.bad[bin];
     }
-    result.most = [0, 1].map((side) => result.first[side].reduce((most, v, bin) => Math.max(most, v + result.again[side][bin]), 1));
+    result.most = [0, 1].map((side) => result.first[side].reduce((most, v, bin) => Math.max(most, v + result.again[side][bin]), 0));
     return result;
   }
 
@@ -82,7 +82,7 @@ class Chart {
     const { context: c, width, height } = fitCanvas(this.canvas);
     if (width === 0) return;
     const colors = this.colors = readColors();
-    this.plot = [width < 620 ? 58 : 92, width - 14];
+    this.plot = [width < 620 ? 66 : 100, width - 14];
     const lanes = 2 * 17 + 8;
     const axisHeight = 18;
     const bottom = height - axisHeight - lanes;
@@ -100,9 +100,7 @@ class Chart {
 
   drawGrid(c, colors, bottom, height) {
     const [x1, x2] = this.plot;
-    const rough = (this.to - this.from) / ((x2 - x1) / 110);
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
+    const step = roundStep((this.to - this.from) / ((x2 - x1) / 110));
     c.textAlign = 'center';
     c.lineWidth = 1;
     for (let t = Math.ceil(this.from / step) * step; t <= this.to; t += step) {
@@ -128,7 +126,7 @@ class Chart {
     const { first, again, most, bins, bad } = this.bins;
     const wide = (this.plot[1] - this.plot[0]) / bins;
     const seconds = (this.to - this.from) / bins / 1e9;
-    const top = Math.max(...most);
+    const top = Math.max(...most, 1);
     for (let side = 0; side < 2; ++side) {
       const up = side === 0 ? -1 : 1;
       for (let bin = 0; bin < bins; ++bin) {
@@ -138,10 +136,16 @@ class Chart {
         if (a) this.bar(c, colors[side ? 'response-fill' : 'request-fill'], x, wide, this.middle, up, 0, a);
         if (b) this.bar(c, colors.again, x, wide, this.middle, up, a, b);
       }
+      if (!most[side]) continue;
       c.fillStyle = colors.muted;
       c.textAlign = 'right';
-      c.fillText(side ? '← ' + (most[1] > 1 ? rateText(most[1] / seconds) : '0') : '→ ' + (most[0] > 1 ? rateText(most[0] / seconds) : '0'),
-        this.plot[0] - 8, this.middle + up * room * 0.5);
+      c.fillText(side ? '← peak' : '→ peak', this.plot[0] - 8, this.middle + up * room * 0.5 - 8);
+      c.fillText(rateText(most[side] / seconds), this.plot[0] - 8, this.middle + up * room * 0.5 + 7);
+    }
+    if (!most[0] && !most[1]) {
+      c.textAlign = 'center';
+      c.fillStyle = colors.muted;
+      c.fillText('no packets', (this.plot[0] + this.plot[1]) / 2, this.middle - 10);
     }
     c.fillStyle = colors.bad;
     for (let bin = 0; bin < bins; ++bin) if (bad[bin]) c.fillRect(this.plot[0] + bin * wide, 0, Math.max(1.5, wide - 0.5), 4);
@@ -154,12 +158,15 @@ class Chart {
   }
 
   drawStates(c, colors, top) {
-    const ends = [this.model.conversations[this.conversation]?.left, this.model.conversations[this.conversation]?.right];
-    this.states.forEach((list, side) => {
+    const { left, right, type } = this.model.conversations[this.conversation] || { type: 'SRQ' };
+    if (type === 'SRQ') return;
+    [left, right].forEach((end, side) => {
+      if (!end.name) return;
+      const list = this.states[side];
       const y = top + side * 19;
       c.textAlign = 'right';
       c.fillStyle = colors.muted;
-      if (ends[side]) c.fillText(ends[side].name.replace('QP ', ''), this.plot[0] - 8, y + 8);
+      c.fillText(end.name.replace('QP ', ''), this.plot[0] - 8, y + 8);
       for (const { from, to, name } of list) {
         const x1 = Math.max(this.plot[0], this.x(Math.max(from, this.from)));
         const x2 = Math.min(this.plot[1], this.x(Math.min(to, this.to)));
@@ -256,8 +263,11 @@ class Chart {
     const seconds = (this.to - this.from) / bins / 1e9;
     const line = (sign, side) => `${sign} ${rateText(first[side][bin] / seconds)}` +
       (again[side][bin] ? `, ${rateText(again[side][bin] / seconds)} again` : '');
-    this.tip.replaceChildren(element('b', '', moment(this.t(x), (this.to - this.from) / bins)),
+    const t = this.t(x);
+    const states = this.states.map((list) => list.find((s) => t >= s.from && t < s.to)?.name);
+    this.tip.replaceChildren(element('b', '', moment(t, (this.to - this.from) / bins)),
       element('div', '', line('→', 0)), element('div', '', line('←', 1)),
+      states.some(Boolean) ? element('div', 'quiet', states.map((name) => name || '–').join(' → ')) : '',
       bad[bin] ? element('div', 'bad', plural(bad[bin], 'packet') + ' in trouble') : '');
     this.tip.hidden = false;
     const box = this.canvas.parentElement.getBoundingClientRect();

@@ -5,7 +5,8 @@ const LEGEND = [
   ['request', '──▶', 'a request: SEND, WRITE, READ, atomic'],
   ['response', '◁──', 'an acknowledgement or a response'],
   ['again', '╌╌▶', '↻ sent again'],
-  ['bad', '──✗', 'lost on the way; ▶ with ✗: dropped by the receiver'],
+  ['bad', '──✗', 'lost on the way'],
+  ['bad', '─✗▶', 'arrived, and dropped or not taken'],
   ['bad', '◁▲─', 'NAK: the responder refuses'],
   ['rnr', '◁◆┈', 'RNR NAK: the receiver is not ready'],
   ['connection', '─·─▶', 'a message of the connection manager'],
@@ -50,11 +51,11 @@ class Details {
     const name = model.kind[i] === Kind.packet ? model.text(model.what[i]) : endLabel(model, i)[2].split(' · ')[0];
     const tags = element('div', 'tags');
     if (model.kind[i] === Kind.packet) {
-      for (const mark of marksOf(model, i)) tags.append(element('span', 'tag bad', mark));
-      const syndrome = syndromeOf(model, i);
-      if (syndrome) tags.append(element('span', 'tag bad', syndrome));
-      if (model.flags[i] & Flag.oneSided) tags.append(element('span', 'tag', 'seen at one point only'));
-      if (model.flags[i] & Flag.ackRequest) tags.append(element('span', 'tag', 'asks for an ACK'));
+      const f = model.flags[i];
+      const kind = f & TROUBLE ? 'tag bad' : 'tag';
+      for (const fate of fatesOf(f)) tags.append(element('span', kind, fate));
+      if (f & Flag.oneSided) tags.append(element('span', 'tag', 'seen at one point only'));
+      if (f & Flag.ackRequest) tags.append(element('span', 'tag', 'asks for an ACK'));
     }
     return element('div', 'detail-head', close, element('h2', '', name), tags);
   }
@@ -76,10 +77,11 @@ class Details {
       return this.pairs([['at', moment(model.time[i], 1, 9)], ['queue pair', endTitle(from)],
         ['note', model.text(model.note[i])]]);
     }
-    const known = !Number.isNaN(model.arrived[i]);
+    const [time, arrived] = [model.time[i], model.arrived[i]];
+    const when = model.flags[i] & Flag.oneSided ? [['seen', moment(time, 1, 9)]] : [['left', moment(time, 1, 9)],
+      ['arrived', Number.isNaN(arrived) ? '–' : `${moment(arrived, 1, 9)} (${duration(arrived - time)} later)`]];
     return this.pairs([
-      ['from', endTitle(from)], ['to', endTitle(to)], ['left', moment(model.time[i], 1, 9)],
-      ['arrived', known ? `${moment(model.arrived[i], 1, 9)} (${duration(model.arrived[i] - model.time[i])} later)` : '–'],
+      ['from', endTitle(from)], ['to', endTitle(to)], ...when,
       ['payload', model.flags[i] & Flag.connection ? '' : `${countText(model.bytes[i])} bytes`],
       ['note', model.text(model.note[i])],
     ]);

@@ -37,6 +37,13 @@ function rateText(bytesPerSecond) {
   return `${(bits / scale).toFixed(bits / scale >= 100 ? 0 : 1)} ${unit}`;
 }
 
+/** 1, 2 or 5 times a power of ten: the first that is not less. */
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map((f) => f * power).find((step) => step >= least);
+}
+
+const hex = (v, digits) => '0x' + v.toString(16).padStart(digits, '0');
 const countText = (n) => n.toLocaleString('en-US').replaceAll(',', '\u202f');
 const plural = (n, one, many) => `${countText(n)} ${n === 1 ? one : many || one + 's'}`;
 

@@ -30,16 +30,18 @@ function fitCanvas(canvas) {
 
 class Ladder {
   constructor(canvas, model, axis) {
-    Object.assign(this, { canvas, model, axis, selected: -1, hits: [], colors: readColors() });
+    Object.assign(this, { canvas, model, axis, selected: -1, oneEnd: false, hits: [], labels: [], colors: readColors() });
   }
 
   draw() {
     const { context, width, height } = fitCanvas(this.canvas);
-    Object.assign(this, { c: context, width, height, hits: [] });
-    this.narrow = width < 620;
-    this.gutter = this.narrow ? 64 : 92;
-    const notes = this.narrow ? 0 : Math.min(250, (width - this.gutter) * 0.25);
-    this.left = this.gutter + notes + (this.narrow ? 10 : 0);
+    Object.assign(this, { c: context, width, height, hits: [], labels: [], crosses: [] });
+    const narrow = width < 620;
+    this.gutter = narrow ? 80 : 92;
+    // Notes stand beside the lifelines, or between them where there is no other room.
+    this.inwards = narrow || this.oneEnd;
+    const notes = this.inwards ? 0 : Math.min(250, (width - this.gutter) * 0.26);
+    this.left = this.gutter + notes + (this.inwards ? 10 : 0);
     this.right = width - notes - 14;
     const axis = this.axis;
     axis.height = height;
@@ -47,16 +49,19 @@ class Ladder {
     const [a, b] = axis.range();
     this.drawLifelines();
     this.dense = b - a > height * DENSE;
-    if (this.dense) this.drawDensity(a, b); else this.drawEvents(a, b);
+    if (this.dense) this.drawDensity(); else this.drawEvents(a, b);
     this.drawTimes(a, b);
   }
+
+  /** Where lifelines stand. */
+  get lifelines() { return this.oneEnd ? [this.left] : [this.left, this.right]; }
 
   drawLifelines() {
     const c = this.c;
     c.strokeStyle = this.colors.line;
     c.lineWidth = 2;
     c.beginPath();
-    for (const x of [this.left, this.right]) {
+    for (const x of this.lifelines) {
       c.moveTo(x, 0);
       c.lineTo(x, this.height);
     }
@@ -67,18 +72,18 @@ class Ladder {
 
   drawEvents(a, b) {
     const { model, axis } = this;
-    this.labels = [];
-    this.crosses = [];
     const steps = axis.mode === 'steps';
     this.withText = !steps || axis.steps.scale >= 15;
-    for (let k = a; k < b; ++k) {
+    const places = axis.underway(a);
+    for (let k = a; k < b; ++k) places.push(k);
+    for (const k of places) {
       const i = axis.list[k];
       const y = axis.y(k);
       if (steps && k > a && this.withText) this.drawGap(k, y);
       const band = this.bandOf(i);
       if (band) this.drawBand(y, model.kind[i] === Kind.packet ? axis.arrivalY(k, y) : y, band);
     }
-    for (let k = a; k < b; ++k) {
+    for (const k of places) {
       const i = axis.list[k];
       const y = axis.y(k);
       if (model.kind[i] === Kind.packet) this.drawPacket(i, k, y); else this.drawEnd(i, y);
@@ -103,7 +108,7 @@ class Ladder {
     c.fillStyle = color;
     c.fillRect(this.gutter - 6, y - half, this.width - this.gutter + 6, bottom - y + half);
     c.fillStyle = this.colors.line;
-    for (const x of [this.left, this.right]) c.fillRect(x - 1, y - half, 2, bottom - y + half);
+    for (const x of this.lifelines) c.fillRect(x - 1, y - half, 2, bottom - y + half);
   }
 
   drawGap(k, y) {
@@ -120,17 +125,16 @@ class Ladder {
     c.stroke();
     c.setLineDash([]);
     if (axis.steps.scale < 22) return;
-    c.font = SMALL;
-    c.textAlign = 'left';
-    this.labels.push({ x: this.left + 10, y: at, text: `${duration(gap)} later`, color: this.colors.muted,
-      align: 'left', small: true });
+    // Not where the arrow above it ends.
+    const atLeft = this.oneEnd || model.right[axis.list[k - 1]] === 0;
+    this.labels.push({ x: atLeft ? this.left + 10 : this.right - 10, y: at, text: `${duration(gap)} later`,
+      color: this.colors.muted, align: atLeft ? 'left' : 'right', small: true });
   }
 
   drawPacket(i, k, y) {
     const { model, axis, c } = this;
     const f = model.flags[i];
     const to = axis.arrivalY(k, y);
-    if (Math.max(y, to) < -20 || y > this.height + 20) return;
     const style = styleOf(model, i);
     const x1 = model.right[i] ? this.right : this.left;
     const x2 = model.right[i] ? this.left : this.right;
@@ -150,7 +154,7 @@ class Ladder {
     this.labelPacket(i, x1, y, x2, to, style);
   }
 
-  /** Open for what the receiver had already, filled otherwise, barred for what it dropped. */
+  /** Open for answers and for what the receiver had already; with a cross for what it didn't take. */
   drawHead(x1, y1, x2, y2, f) {
     const c = this.c;
     const size = this.axis.mode === 'steps' ? Math.min(8, this.axis.steps.scale * 0.5) : 8;
@@ -166,7 +170,7 @@ class Ladder {
       c.closePath();
       c.fill();
     }
-    if (f & Flag.dropped) {
+    if (f & (Flag.dropped | Flag.notTaken)) {
       const back = Math.cos(angle) > 0 ? -14 : 14;
       this.crosses.push([x2 + back, y2 - Math.sin(angle) * 14]);
     }
@@ -189,17 +193,15 @@ class Ladder {
     const f = this.model.flags[i];
     const lost = (f & Flag.lost) !== 0;
     const part = this.axis.mode === 'steps' ? (lost ? 0.41 : 0.5) : 0.3;
-    let text = packetLabel(this.model, i);
-    if (f & (Flag.nak | Flag.rnr)) text = (f & Flag.rnr ? '◆ ' : '▲ ') + text;
-    if (f & Flag.again) text = '↻ ' + text;
+    const room = Math.abs(x2 - x1) * (lost ? 0.84 : 1) - (f & (Flag.dropped | Flag.notTaken) ? 56 : 28);
     const along = [0, 0.2, 0.4, -0.12].map((more) => [(x2 - x1) * more, (to - y) * more]);
-    this.labels.push({ x: x1 + (x2 - x1) * part, y: y + (to - y) * part, along, text, align: 'center',
-      color: this.colors[f & Flag.lost && !(f & Flag.again) ? 'bad' : style.color],
-      back: this.bandOf(i), width: Math.abs(x2 - x1) * (lost ? 0.78 : 1) - (lost ? 24 : 40), strong: i === this.selected || (f & TROUBLE) !== 0 });
+    this.labels.push({ x: x1 + (x2 - x1) * part, y: y + (to - y) * part, along, align: 'center',
+      text: signsOf(f) + packetLabel(this.model, i),
+      color: this.colors[lost && !(f & Flag.again) ? 'bad' : style.color], back: this.bandOf(i), width: room,
+      bold: i === this.selected, first: i === this.selected || (f & TROUBLE) !== 0 });
   }
 
   drawEnd(i, y) {
-    if (y < -20 || y > this.height + 20) return;
     const c = this.c;
     const right = this.model.right[i] === 1;
     const x = right ? this.right : this.left;
@@ -218,19 +220,20 @@ class Ladder {
       c.textAlign = 'center';
       c.fillText(sign, x, y + 0.5);
     }
-    const outwards = this.narrow ? !right : right;
-    this.hits.push([i, x, y, x + (outwards ? 1 : -1) * (small ? 20 : 130), y]);
+    const toRight = this.inwards !== right;  // its text, from the lifeline
+    this.hits.push([i, x, y, x + (toRight ? 1 : -1) * (small ? 20 : 130), y]);
     if (!this.withText) return;
-    this.labels.push({ x: x + (outwards ? 13 : -13), y, text, color: this.colors[color],
-      align: outwards ? 'left' : 'right', back: this.bandOf(i), strong: i === this.selected || this.model.isTrouble(i),
-      width: this.narrow ? this.right - this.left - 26 : (right ? this.width - this.right : this.left - this.gutter) - 14 });
+    const room = this.inwards ? this.right - this.left - 12 : right ? this.width - this.right : this.left - this.gutter;
+    this.labels.push({ x: x + (toRight ? 13 : -13), y, text, color: this.colors[color],
+      align: toRight ? 'left' : 'right', back: this.bandOf(i), width: room - 14,
+      bold: i === this.selected, first: i === this.selected || this.model.isTrouble(i) });
   }
 
   /** In the mode of time, labels look for a free place along their arrow; what went wrong comes first. */
   drawLabels() {
     if (this.axis.mode === 'steps') return this.labels.forEach((label) => this.drawLabel(label));
     const taken = [];
-    for (const label of [...this.labels].sort((a, b) => b.strong - a.strong)) {
+    for (const label of [...this.labels].sort((a, b) => b.first - a.first)) {
       const box = this.measure(label);
       for (const [dx, dy] of label.along || [[0, 0]]) {
         const most = this.right - 6 - box[1];  // centred labels stay between the ends
@@ -248,7 +251,7 @@ class Ladder {
   /** [left, right] of a label. */
   measure(label) {
     const c = this.c;
-    c.font = label.small ? SMALL : label.strong ? `600 ${FONT}` : FONT;
+    c.font = label.small ? SMALL : label.bold ? `600 ${FONT}` : FONT;
     label.text = this.fitText(label.text, label.width || this.width);
     const w = c.measureText(label.text).width;
     const left = label.align === 'center' ? label.x - w / 2 : label.align === 'right' ? label.x - w : label.x;
@@ -282,46 +285,35 @@ class Ladder {
 
   // ------------------------------------------------------------ many events
 
-  drawDensity(a, b) {
-    const { model, axis, c, height } = this;
-    const rows = Math.ceil(height);
-    const to = [new Uint32Array(rows), new Uint32Array(rows)];
-    const again = new Uint32Array(rows);
-    const bad = new Uint32Array(rows);
-    for (let k = a; k < b; ++k) {
-      const row = Math.floor(axis.y(k));
-      if (row < 0 || row >= rows) continue;
-      const i = axis.list[k];
-      if (model.kind[i] === Kind.packet) {
-        ++to[model.right[i]][row];
-        if (model.flags[i] & Flag.again) ++again[row];
-      }
-      if (model.isTrouble(i)) ++bad[row];
-    }
+  drawDensity() {
+    const { axis, c } = this;
+    const rows = Math.ceil(this.height);
+    const counts = axis.count(axis.view.top, 1 / axis.view.scale, rows);
     let most = 1;
-    for (let y = 0; y < rows; ++y) most = Math.max(most, to[0][y], to[1][y]);
+    for (let y = 0; y < rows; ++y) most = Math.max(most, counts.left[y], counts.right[y]);
     const room = (this.right - this.left) / 2 - 30;
     const length = (n) => (n === 0 ? 0 : Math.max(2, room * Math.sqrt(n / most)));
+    const bar = (color, x, y, long) => {
+      if (!long) return;
+      c.fillStyle = this.colors[color];
+      c.fillRect(x, y, long, 1);
+    };
     for (let y = 0; y < rows; ++y) {
-      c.fillStyle = this.colors['request-fill'];
-      c.fillRect(this.left + 1, y, length(to[0][y]), 1);
-      c.fillStyle = this.colors['response-fill'];
-      c.fillRect(this.right - 1 - length(to[1][y]), y, length(to[1][y]), 1);
-      if (again[y]) {
-        c.fillStyle = this.colors.again;
-        c.fillRect(this.left + 1, y, length(again[y]), 1);
-      }
+      bar('request-fill', this.left + 1, y, length(counts.left[y]));
+      bar('again', this.left + 1, y, length(counts.leftAgain[y]));
+      bar('response-fill', this.right - 1, y, -length(counts.right[y]));
+      bar('again', this.right - 1, y, -length(counts.rightAgain[y]));
     }
-    this.drawTroubleMarks(bad, most);
+    this.drawTroubleMarks(counts.trouble, most);
   }
 
-  drawTroubleMarks(bad, most) {
+  drawTroubleMarks(trouble, most) {
     let free = -20;
     const x = (this.left + this.right) / 2;
-    for (let y = 0; y < bad.length; ++y) {
-      if (!bad[y]) continue;
+    for (let y = 0; y < trouble.length; ++y) {
+      if (!trouble[y]) continue;
       this.c.fillStyle = this.colors.bad;
-      const half = 3 + 12 * Math.sqrt(bad[y] / most);
+      const half = 3 + 12 * Math.sqrt(Math.min(1, trouble[y] / most));
       this.c.fillRect(x - half, y, 2 * half, 1);
       if (y - free > 13) {
         this.drawCross(x + 21, y, 3);
@@ -347,15 +339,14 @@ class Ladder {
         if (y - last < 24) { k += Math.max(0, Math.floor((24 - (y - last)) / axis.steps.scale) - 1); continue; }
       }
       last = y;
+      if (y < 7 || y > this.height - 7) continue;  // half a number is no number
       c.fillText(moment(model.time[axis.list[k]], Math.max(axis.median / 10, 10)), this.gutter - 12, y + 0.5);
     }
   }
 
   drawTimeScale(from, to) {
     const c = this.c;
-    const rough = (to - from) / (this.height / 60);
-    const power = 10 ** Math.floor(Math.log10(rough));
-    const step = [1, 2, 5, 10].map((f) => f * power).find((s) => s >= rough);
+    const step = roundStep((to - from) / (this.height / 60));
     c.strokeStyle = this.colors.line;
     c.lineWidth = 1;
     for (let t = Math.ceil(from / step) * step; t <= to; t += step) {

@@ -1,7 +1,7 @@
-// Wheel, touch, mouse and keys on the ladder.
+// Wheel, touch, mouse and keys on the ladder, and the map beside it.
 
 class LadderInput {
-  /** `on` has change(), select(event), step(count), and an action for each key. */
+  /** `on` has change(), select(event), step(count), and details(), which goes there. */
   constructor(ladder, on) {
     this.ladder = ladder;
     this.axis = ladder.axis;
@@ -117,8 +117,8 @@ class LadderInput {
 
 /** The whole conversation beside the ladder: where much happens, where it went wrong, what is seen. */
 class Minimap {
-  constructor(canvas, model, axis, change) {
-    Object.assign(this, { canvas, model, axis, change });
+  constructor(canvas, axis, change) {
+    Object.assign(this, { canvas, axis, change });
     canvas.addEventListener('pointerdown', (e) => {
       canvas.setPointerCapture(e.pointerId);
       this.go(e);
@@ -140,43 +140,24 @@ class Minimap {
     this.change();
   }
 
-  /** Counted once for a list, a mode and a height. */
-  count(rows) {
-    const { axis, model } = this;
-    if (this.counted && this.counted.list === axis.list && this.counted.mode === axis.mode &&
-        this.counted.rows === rows) return this.counted;
-    const counts = [new Uint32Array(rows), new Uint32Array(rows)];
-    const bad = new Uint8Array(rows);
-    const scale = rows / axis.total;
-    for (let k = 0; k < axis.list.length; ++k) {
-      const i = axis.list[k];
-      const at = axis.mode === 'steps' ? k : model.time[i] - axis.first;
-      const row = Math.min(rows - 1, Math.floor(at * scale));
-      if (model.kind[i] === Kind.packet) ++counts[model.right[i]][row];
-      if (model.isTrouble(i)) bad[row] = 1;
-    }
-    this.counted = { list: axis.list, mode: axis.mode, rows, counts, bad };
-    return this.counted;
-  }
-
   draw(colors) {
     const { context: c, width, height } = fitCanvas(this.canvas);
     const { axis } = this;
     const rows = Math.max(1, Math.floor(height));
-    const { counts, bad } = this.count(rows);
+    const { left, right, trouble } = axis.count(axis.begin, (axis.total + 1) / rows, rows);
     let most = 1;
-    for (let y = 0; y < rows; ++y) most = Math.max(most, counts[0][y], counts[1][y]);
+    for (let y = 0; y < rows; ++y) most = Math.max(most, left[y], right[y]);
     const strip = Math.max(7, width / 5);  // of trouble, at the right
     const middle = (width - strip) / 2;
-    const half = middle - 3;
+    const length = (n) => (middle - 3) * Math.sqrt(n / most);
     for (let y = 0; y < rows; ++y) {
       c.fillStyle = colors['request-fill'];
-      c.fillRect(middle - half * Math.sqrt(counts[0][y] / most), y, half * Math.sqrt(counts[0][y] / most), 1);
+      c.fillRect(middle - length(left[y]), y, length(left[y]), 1);
       c.fillStyle = colors['response-fill'];
-      c.fillRect(middle, y, half * Math.sqrt(counts[1][y] / most), 1);
+      c.fillRect(middle, y, length(right[y]), 1);
     }
     c.fillStyle = colors.bad;
-    for (let y = 0; y < rows; ++y) if (bad[y]) c.fillRect(width - strip, y - 0.5, strip, 1.5);
+    for (let y = 0; y < rows; ++y) if (trouble[y]) c.fillRect(width - strip, y - 0.5, strip, 1.5);
     const v = axis.view;
     const top = (v.top - axis.begin) / axis.total * height;
     const tall = Math.max(6, axis.height / v.scale / axis.total * height);

@@ -86,6 +86,13 @@ class VirtualList {
   }
 }
 
+/** "rping 4711 → 4712", "rping 4711 → ucx_perftest 4712". */
+function programsOf(left, right) {
+  const [a, b] = [left.program, right.program].map((program) => program.split(/ (?=\d+$)/));
+  const second = a[0] === b[0] && b[1] ? b[1] : right.program;
+  return [left.program, second].filter(Boolean).join(' → ');
+}
+
 class ConversationList {
   constructor(box, filter, model, choose) {
     this.model = model;
@@ -102,15 +109,16 @@ class ConversationList {
     row.conversation = c;
     row.setAttribute('role', 'option');
     const { left, right, type } = model.conversations[c];
-    const programs = [left.program, right.program].filter(Boolean);
+    const names = [left.name, right.name].filter(Boolean).map((name) => name.replace(/^QP /, ''));
     const bad = model.troubles[c];
     row.replaceChildren(
-      element('div', 'line', element('span', 'mono', [left.name, right.name].filter(Boolean).map((n) => n.replace(/^QP /, '')).join(' → ')),
-        element('span', 'tag', type)),
-      element('div', 'line small', element('span', 'name', programs.join(' → ') || left.address || ''),
+      element('div', 'line', element('span', 'mono', names.join(' → ')), element('span', 'tag', type)),
+      element('div', 'line small', element('span', 'name', programsOf(left, right) || left.address),
         bad ? element('span', 'count bad', `✗ ${countText(bad)}`) : null,
-        element('span', 'count', countText(model.packets[c]))));
-    row.title = `${endTitle(left)} ${left.address}\n${endTitle(right)} ${right.address}\n${plural(model.packets[c], 'packet')}, ${plural(bad, 'event')} in trouble`;
+        element('span', 'count', countText(model.packets[c] || model.eventsOf(c).length))));
+    row.title = [left, right].filter((end) => end.name).map((end) => `${endTitle(end)} ${end.address}`).concat(
+      `${plural(model.packets[c], 'packet')}, ${plural(model.eventsOf(c).length, 'event')}, ${countText(bad)} in trouble`)
+      .join('\n');
   }
 
   filter(text) {
@@ -136,7 +144,7 @@ const COLUMNS = [
   ['wr', 'wr_id', (m, r) => Number(m.text(m.requests.wrId[r]))],
   ['bytes', 'Bytes', (m, r) => m.requests.bytes[r]],
   ['duration', 'Duration', (m, r) => m.durationOf(r)],
-  ['parts', 'Waiting · wire · repeating', (m, r) => m.requests.repeating[r]],
+  ['parts', 'Time spent', (m, r) => m.requests.repeating[r]],
   ['again', 'Repeats', (m, r) => m.requests.again[r]],
   ['status', 'Status', (m, r) => m.text(m.requests.status[r])],
 ];
@@ -163,12 +171,11 @@ class RequestTable {
     this.list = new VirtualList(box, 30, (row, place) => this.fill(row, this.sorted[place]),
       (place) => choose(this.sorted[place]));
     for (const [key, title] of COLUMNS) {
-      const button = element('button', `cell ${key}`, title);
+      const button = element('button', '', title);
       button.type = 'button';
       button.addEventListener('click', () => this.sortBy(key));
       const cell = element('div', `cell ${key}`, button);
       cell.setAttribute('role', 'columnheader');
-      button.className = '';
       head.append(cell);
     }
   }

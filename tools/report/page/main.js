@@ -7,17 +7,13 @@ function readModel() {
   return new Model(new Columns(bytes));
 }
 
-const started = performance.now();
 const model = readModel();
 const page = new Page(model);
 page.drawNow();
 
 window.verbenaReport = {
-  loadMilliseconds: performance.now() - started,
   events: model.length,
-  requests: model.requests.length,
   conversations: model.conversations,
-  packetsOf: (c) => [...model.eventsOf(c)].filter((i) => model.kind[i] === Kind.packet),
   event: (i) => ({
     kind: Object.keys(Kind).find((k) => Kind[k] === model.kind[i]), side: model.right[i] ? 'right' : 'left',
     conversation: model.conversation[i], time: model.time[i], arrived: model.arrived[i],
@@ -27,15 +23,13 @@ window.verbenaReport = {
     headers: [...model.headerBytes(i)].map((b) => b.toString(16).padStart(2, '0')).join(''),
     rule: model.rules[model.rule[i]],
   }),
-  request: (r) => ({
-    wrId: model.text(model.requests.wrId[r]), op: model.text(model.requests.op[r]),
-    status: model.text(model.requests.status[r]), posted: model.requests.posted[r],
-    completed: model.requests.completed[r], again: model.requests.again[r],
-  }),
-  headers: (i) => decodeHeaders(model, i),
-  show: (c) => page.show(c),
   select: (i) => page.select(i),
   selected: () => page.ladder.selected,
+  /** The events on the ladder, in their order; empty where they are counted, not drawn. */
+  drawn: () => {
+    page.drawNow();
+    return page.ladder.hits.map(([i]) => i);
+  },
   /** Where to click for event i, in the window's coordinates; null: it isn't drawn. */
   whereIs: (i) => {
     page.drawNow();
@@ -45,13 +39,4 @@ window.verbenaReport = {
     const part = model.kind[i] === Kind.packet ? 0.2 : 0;
     return [box.left + hit[1] + (hit[3] - hit[1]) * part, box.top + hit[2] + (hit[4] - hit[2]) * part];
   },
-  /** Milliseconds that one redraw takes. */
-  redraw: () => {
-    const before = performance.now();
-    page.drawNow();
-    return performance.now() - before;
-  },
-  pan: (pixels) => page.axis.pan(pixels),
-  showAll: () => page.axis.showAll(),
-  colors: () => readColors(),
 };

@@ -3,11 +3,9 @@
 const Kind = { postSend: 0, postReceive: 1, packet: 2, retry: 3, completion: 4, state: 5 };
 const Flag = {
   again: 1, lost: 2, duplicate: 4, dropped: 8, ackRequest: 16, response: 32, connection: 64,
-  nak: 128, rnr: 256, oneSided: 512, ignored: 1024,
+  nak: 128, rnr: 256, oneSided: 512, ignored: 1024, notTaken: 2048,
 };
-const TROUBLE = Flag.again | Flag.lost | Flag.duplicate | Flag.dropped | Flag.nak | Flag.rnr;
-const hex = (v, digits) => '0x' + v.toString(16).padStart(digits, '0');
-const qpText = (qpn) => hex(qpn, 6);
+const TROUBLE = Flag.again | Flag.lost | Flag.duplicate | Flag.dropped | Flag.notTaken | Flag.nak | Flag.rnr;
 
 class Model {
   constructor(columns) {
@@ -46,7 +44,7 @@ class Model {
     this.what = columns.numbers('what', new Uint32Array(n));
     this.note = columns.numbers('note', new Uint32Array(n));
     this.rule = columns.bytes('rule');
-    // Texts that say that something is wrong.
+    // Of each text, if it says that something is wrong.
     this.isBadStatus = Uint8Array.from(this.texts, (t) => (t === 'SUCCESS' ? 0 : 1));
     this.isBadState = Uint8Array.from(this.texts, (t) => (/(ERR|SQE)$/.test(t) ? 1 : 0));
   }
@@ -150,8 +148,9 @@ class Model {
   }
 
   totals() {
-    const t = { packets: 0, bytes: 0, again: 0, againBytes: 0, lost: 0, duplicates: 0, rnr: 0, nak: 0,
-      drops: new Map(), dropped: 0, retries: new Map(), retried: 0, repeating: 0, repeated: 0, bad: 0 };
+    const t = { packets: 0, bytes: 0, again: 0, againBytes: 0, lost: 0, duplicates: 0, notTaken: 0, rnr: 0,
+      naks: new Map(), nak: 0, drops: new Map(), dropped: 0, retries: new Map(), retried: 0,
+      repeating: 0, repeated: 0, failed: 0 };
     const count = (map, place) => map.set(place, (map.get(place) || 0) + 1);
     for (let i = 0; i < this.length; ++i) {
       if (this.kind[i] === Kind.retry) { ++t.retried; count(t.retries, this.what[i]); }
@@ -162,13 +161,14 @@ class Model {
       if (f & Flag.again) { ++t.again; t.againBytes += this.bytes[i]; }
       if (f & Flag.lost) ++t.lost;
       if (f & Flag.duplicate) ++t.duplicates;
+      if (f & Flag.notTaken) ++t.notTaken;
       if (f & Flag.rnr) ++t.rnr;
-      if (f & Flag.nak) ++t.nak;
+      if (f & Flag.nak) { ++t.nak; count(t.naks, this.what[i]); }
       if (f & Flag.dropped) { ++t.dropped; count(t.drops, this.note[i]); }
     }
     for (let r = 0; r < this.requests.length; ++r) {
       if (this.requests.repeating[r] > 0) { ++t.repeated; t.repeating += this.requests.repeating[r]; }
-      if (this.isBadStatus[this.requests.status[r]]) ++t.bad;
+      t.failed += this.requests.failed[r];
     }
     return t;
   }

@@ -30,33 +30,40 @@ function aboutParts(model) {
   return parts;
 }
 
-function tile(value, name, more, kind) {
-  const box = element('div', `tile ${kind || ''}`, element('b', '', value), element('span', 'tile-name', name),
+function tile(value, name, more, kind = '') {
+  const box = element('div', `tile ${kind}`, element('b', '', value), element('span', 'tile-name', name),
     more ? element('span', 'quiet', more) : null);
   box.title = [value, name, more].filter(Boolean).join(' ');
   return box;
 }
 
+/** "sequence NAK 36, timeout 2": texts by how many there are. */
+function shares(model, counts) {
+  return [...counts].sort((a, b) => b[1] - a[1])
+    .map(([place, n]) => `${withoutCounter(model.text(place))} ${countText(n)}`).join(', ');
+}
+
 function tileParts(model) {
   const t = model.totals();
-  const names = (map) => [...map].sort((a, b) => b[1] - a[1])
-    .map(([place, n]) => `${model.text(place).replace(/^drop_/, '').replaceAll('_', ' ') || 'unknown'} ${countText(n)}`).join(', ');
-  const share = t.packets ? `${(100 * t.again / t.packets).toFixed(t.again / t.packets < 0.01 ? 2 : 1)} % of packets` : '';
+  const named = (n, one, many) => [countText(n), n === 1 ? one : many];
+  const percent = t.packets ? 100 * t.again / t.packets : 0;
   const parts = [
-    tile(countText(t.packets), t.packets === 1 ? 'packet' : 'packets', `${sizeText(t.bytes)} of payload`),
-    tile(countText(model.requests.length), model.requests.length === 1 ? 'request' : 'requests',
+    tile(...named(t.packets, 'packet', 'packets'), `${sizeText(t.bytes)} of payload`),
+    tile(...named(model.requests.length, 'request', 'requests'),
       `${plural(model.conversations.length, 'conversation')}, ${duration(model.end)}`),
   ];
-  if (t.bad) parts.push(tile(countText(t.bad), t.bad === 1 ? 'request failed' : 'requests failed', '', 'bad'));
+  if (t.failed) parts.push(tile(...named(t.failed, 'request failed', 'requests failed'), '', 'bad'));
   const waste = [
-    t.again && tile(countText(t.again), 'sent twice', `${sizeText(t.againBytes)}, ${share}`, 'again'),
+    t.again && tile(countText(t.again), 'sent again',
+      `${sizeText(t.againBytes)}, ${percent.toFixed(percent < 1 ? 2 : 1)} % of packets`, 'again'),
     t.repeating && tile(duration(t.repeating), 'repeating', `in ${plural(t.repeated, 'request')}`, 'again'),
-    t.retried && tile(countText(t.retried), t.retried === 1 ? 'retry' : 'retries', names(t.retries), 'again'),
+    t.retried && tile(...named(t.retried, 'retry', 'retries'), shares(model, t.retries), 'again'),
     t.lost && tile(countText(t.lost), 'lost', 'on the way', 'bad'),
-    t.dropped && tile(countText(t.dropped), 'dropped', names(t.drops), 'bad'),
-    t.duplicates && tile(countText(t.duplicates), t.duplicates === 1 ? 'duplicate' : 'duplicates', 'had arrived already', 'again'),
-    t.rnr && tile(countText(t.rnr), 'not ready', 'RNR NAKs', 'rnr'),
-    t.nak && tile(countText(t.nak), t.nak === 1 ? 'NAK' : 'NAKs', '', 'bad'),
+    t.dropped && tile(countText(t.dropped), 'dropped', shares(model, t.drops), 'bad'),
+    t.notTaken && tile(countText(t.notTaken), 'not taken', 'one before was missing', 'bad'),
+    t.duplicates && tile(...named(t.duplicates, 'duplicate', 'duplicates'), 'had arrived already', 'again'),
+    t.rnr && tile(...named(t.rnr, 'RNR NAK', 'RNR NAKs'), 'receiver not ready', 'rnr'),
+    t.nak && tile(...named(t.nak, 'NAK', 'NAKs'), shares(model, t.naks).replaceAll('NAK, ', ''), 'bad'),
   ].filter(Boolean);
   if (!waste.length) waste.push(tile('✓', 'nothing was wasted', 'no loss, no repetition', 'good'));
   return [...parts, element('span', 'waste-name', 'what was wasted'), ...waste];

@@ -6,7 +6,7 @@ class Page {
     this.conversation = -1;
     this.axis = new Axis(model);
     this.ladder = new Ladder(byId('ladder'), model, this.axis);
-    this.minimap = new Minimap(byId('minimap'), model, this.axis, () => this.redraw());
+    this.minimap = new Minimap(byId('minimap'), this.axis, () => this.redraw());
     this.search = new Search(model);
     this.details = new Details(byId('details'), model, (i) => this.select(i));
     this.input = new LadderInput(this.ladder, {
@@ -31,7 +31,7 @@ class Page {
   busiest() {
     const { troubles, packets, conversations } = this.model;
     let best = 0;
-    const worth = (c) => (conversations[c].type === 'GSI' ? 0 : Math.min(troubles[c], 1) * 2 ** 40 + packets[c]);
+    const worth = (c) => Math.min(troubles[c], 1) * 2 ** 40 + packets[c];
     for (let c = 1; c < conversations.length; ++c) if (worth(c) > worth(best)) best = c;
     return best;
   }
@@ -58,7 +58,7 @@ class Page {
   }
 
   key(e) {
-    if (e.target.matches('input') && e.key !== 'Escape') return;
+    if (e.target.matches('input[type="search"]') && e.key !== 'Escape') return;
     if (e.ctrlKey || e.metaKey || e.altKey) return;
     const actions = {
       '+': () => this.zoom(1.6), '=': () => this.zoom(1.6), '-': () => this.zoom(1 / 1.6),
@@ -79,6 +79,7 @@ class Page {
     if (c < 0 || c >= this.model.conversations.length) return this.redraw();
     if (c !== this.conversation) {
       this.conversation = c;
+      this.ladder.oneEnd = !this.model.conversations[c].right.name;
       this.ladder.selected = -1;
       this.ladder.selectedRequest = -1;
       this.details.show(-1);
@@ -110,7 +111,8 @@ class Page {
       byId(`pane-${pane}`).hidden = pane !== name;
       byId(`tab-${pane}`).setAttribute('aria-selected', pane === name);
     }
-    byId('chart-legend').hidden = name !== 'time';
+    byId('time-legend').hidden = name !== 'time';
+    byId('request-legend').hidden = name !== 'requests';
     this.showBelow();
   }
 
@@ -226,8 +228,11 @@ class Page {
 
   writeEnds() {
     const c = this.model.conversations[this.conversation];
-    const card = (end, side) => element('div', `end ${side}`, element('b', '', end.name ? end.program || 'not traced' : ''),
-      element('span', 'mono', [end.name, end.device, end.address].filter(Boolean).join(' · ')));
+    const card = (end, side) => {
+      const [title, ...more] = [end.program, end.name, end.device, end.address,
+        end.name && !end.traced && 'not traced'].filter(Boolean);
+      return element('div', `end ${side}`, element('b', '', title), element('span', 'mono', more.join(' · ')));
+    };
     byId('ends').replaceChildren(card(c.left, 'left'),
       element('span', 'between', [c.type, c.mtu ? `MTU ${c.mtu}` : ''].filter(Boolean).join(' · ')), card(c.right, 'right'));
   }
@@ -241,7 +246,5 @@ class Page {
     byId('keys').replaceChildren(...KEYS.map(([key, text]) =>
       element('div', '', element('kbd', '', key), element('span', '', text))));
     byId('tiles').replaceChildren(...tileParts(model));
-    const swatch = (name, text) => element('span', '', element('i', name), text);
-    byId('chart-legend').replaceChildren(swatch('to', '→'), swatch('back', '←'), swatch('repeat', 'again'), swatch('trouble', 'trouble'));
   }
 }
