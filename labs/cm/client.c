@@ -72,7 +72,9 @@ void cm_client(const struct lab_options* options) {
 
   /* 10. ESTABLISHED: the server's REP is here. Taking the event moved the QP to RTR and RTS, and
    * sent the RTU. With it came the server's private data. */
-  lab_wait_for(options, channel->fd, "the server's answer");
+  if (!lab_readable(options, channel->fd)) {
+    lab_not_there(options, "rdma_connect", ETIMEDOUT, "no answer in --timeout");
+  }
   LAB_CALL(rdma_get_cm_event(channel, &event));
   lab_say("10 the server has accepted");
   cm_expect(options, event, RDMA_CM_EVENT_ESTABLISHED);

@@ -5,7 +5,7 @@
 //        hit on purpose. Then latency and CPU of both.
 // Run:   verbena lab events                 both ends on this machine
 //        verbena lab events server | verbena lab events client HOST
-// Try:   --iters 10000 --size 8 --stats; --without second-poll --timeout 10
+// Try:   --iters 10000 --size 8 --stats; --without second-poll --timeout 4
 
 #include <atomic>
 #include <thread>

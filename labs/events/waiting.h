@@ -2,6 +2,9 @@
 
 // Two ways to wait for a completion.
 
+#include <chrono>
+#include <thread>
+
 #include "labs/common/connect.h"
 
 namespace events {
@@ -12,6 +15,9 @@ struct Counts {
 };
 
 inline bool poll_again = true;  // false: the mistake of --without second-poll
+/// With the mistake, a moment passes between looking and arming: the message comes just then,
+/// sooner or later.
+constexpr auto kMoment = std::chrono::microseconds{100};
 
 /// Looks again and again: nothing is quicker, and it takes a whole core.
 [[nodiscard]] inline rdma::Completion by_polling(const lab::Options& options,
@@ -28,6 +34,7 @@ inline bool poll_again = true;  // false: the mistake of --without second-poll
                                                rdma::CompletionQueue& cq, Counts& counts) {
   while (true) {
     if (const auto done = cq.poll()) return done->check();
+    if (!poll_again) std::this_thread::sleep_for(kMoment);
     cq.arm();  // ibv_req_notify_cq
     if (const auto done = poll_again ? cq.poll() : std::nullopt) {
       ++counts.caught;  // an event may still come for it: then a wake-up finds nothing

@@ -125,6 +125,15 @@ void add_sources(const Observations& seen, const std::vector<Clock>& clocks, Mod
 
 }  // namespace
 
+void name_orderly_ends(Model& model) {
+  std::vector<bool> hung_up(model.conversations.size());
+  for (Event& e : model.events) {
+    if (e.what == "DisconnectRequest") hung_up[e.conversation] = true;
+    const bool ends = e.kind == EventKind::state && e.what.ends_with("→ ERR");
+    if (ends && hung_up[e.conversation]) e.what += ", disconnected";
+  }
+}
+
 Observations read_files(const std::vector<std::string>& paths) {
   Observations seen;
   for (const std::string& path : paths) {
@@ -168,6 +177,7 @@ Model build_model(const Observations& seen) {
   std::ranges::move(events_of_ends(seen, of, times), std::back_inserter(model.events));
   std::ranges::stable_sort(model.events, {}, &Event::time);
   leave_out_silent(model);
+  name_orderly_ends(model);
   model.requests = find_requests(model.conversations, model.events);
   add_sources(seen, clocks, model);
   return model;

@@ -3,6 +3,7 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "tools/report/packet_key.h"
 #include "tools/report/packets.h"
@@ -16,30 +17,32 @@ using ClockPair = std::pair<std::string_view, std::string_view>;
 /// The shortest time that a packet took from one clock to another, the difference of the two
 /// included.
 std::map<ClockPair, std::int64_t> shortest_ways(const Observations& seen, const Conversations& of) {
-  struct Once {
-    const Observation* sent = nullptr;
-    const Observation* arrived = nullptr;
-    bool often = false;
+  struct Sightings {
+    std::vector<const Observation*> sent, arrived;
   };
-  std::map<PacketKey, Once> packets;
+  std::map<PacketKey, Sightings> packets;
   for (std::size_t i = 0; i < seen.all.size(); ++i) {
     const Observation& o = seen.all[i];
     if (of.of[i].conversation == kNone || (o.kind != Seen::sent && o.kind != Seen::received)) {
       continue;
     }
-    Once& once = packets[key_of(o, of.of[i])];
-    const Observation*& place = o.kind == Seen::sent ? once.sent : once.arrived;
-    if (place != nullptr) once.often = true;
-    place = &o;
+    Sightings& packet = packets[key_of(o, of.of[i])];
+    (o.kind == Seen::sent ? packet.sent : packet.arrived).push_back(&o);
   }
   std::map<ClockPair, std::int64_t> shortest;
-  for (const auto& [key, once] : packets) {
-    if (once.often || once.sent == nullptr || once.arrived == nullptr) continue;
-    const std::string_view from = seen.observers[once.sent->observer].clock;
-    const std::string_view to = seen.observers[once.arrived->observer].clock;
-    const std::int64_t took = difference_of(once.arrived->time, once.sent->time);
-    const auto [found, is_new] = shortest.try_emplace({from, to}, took);
-    if (!is_new) found->second = std::min(found->second, took);
+  for (auto& [key, packet] : packets) {
+    if (packet.sent.size() != packet.arrived.size()) continue;
+    // Of several alike, whichever arrived first: no way is taken for shorter than it was.
+    std::ranges::stable_sort(packet.sent, {}, &Observation::time);
+    std::ranges::stable_sort(packet.arrived, {}, &Observation::time);
+    for (std::size_t i = 0; i < packet.sent.size(); ++i) {
+      const Observation &sent = *packet.sent[i], &arrived = *packet.arrived[i];
+      const ClockPair clocks{seen.observers[sent.observer].clock,
+                             seen.observers[arrived.observer].clock};
+      const std::int64_t took = difference_of(arrived.time, sent.time);
+      const auto [found, is_new] = shortest.try_emplace(clocks, took);
+      if (!is_new) found->second = std::min(found->second, took);
+    }
   }
   return shortest;
 }

@@ -92,10 +92,10 @@ struct Event {
   // From the BTH on, without payload; of a connection message with the MAD.
   std::vector<std::uint8_t> headers;
   // What happened, as people read it: the op of a post ("RDMA_WRITE"), the cause of a retry
-  // ("timeout", as in the trace), the status of a completion ("RETRY_EXC_ERR"), "INIT → RTR"; of a
-  // packet its opcode without the service ("WRITE only"), what an acknowledgement says ("ACK",
-  // "NAK, remote access error", "RNR NAK, wait 640 µs") or the connection message
-  // ("ConnectRequest").
+  // ("timeout", as in the trace), the status of a completion ("RETRY_EXC_ERR"), "INIT → RTR",
+  // "RTS → ERR, disconnected"; of a packet its opcode without the service ("WRITE only"), what an
+  // acknowledgement says ("ACK", "NAK, remote access error", "RNR NAK, wait 640 µs") or the
+  // connection message ("ConnectRequest").
   std::string what;
   // The reason of a drop ("drop_no_receive", as in the trace) or of a fault; of posts and
   // completions the wr_id.

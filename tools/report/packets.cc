@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -83,6 +84,7 @@ class Joiner {
   std::vector<Event> join() {
     choose_witnesses();
     for (std::size_t i = 0; i < seen_.all.size(); ++i) group(i);
+    for (std::size_t i = 0; i < seen_.all.size(); ++i) group_fault_of_message(i);
     for (auto& [key, group] : groups_) join(group);
     std::ranges::stable_sort(events_, {}, &Event::time);
     mark_repetitions(events_, knows_again_);
@@ -117,9 +119,27 @@ class Joiner {
       for (const auto& [seen_at, count] : counts) {
         const auto& [point, observer] = seen_at;
         const auto [chosen, is_new] = witnesses_.try_emplace({direction, point}, observer);
-        if (!is_new && seen_.observers[observer].traced) chosen->second = observer;
+        const auto worth = [&](Witness w) {
+          return std::pair{seen_.observers[w].traced, counts.at({point, w})};
+        };
+        if (!is_new && worth(chosen->second) < worth(observer)) chosen->second = observer;
       }
       split_passing(direction, counts);
+      leave_out_strays(direction, counts);
+    }
+  }
+
+  /// A few frames arrive where they leave: another process got them, and handed them over.
+  void leave_out_strays(const Direction& direction,
+                        const std::map<std::pair<Point, Witness>, std::size_t>& counts) {
+    constexpr std::size_t kFew = 10;  // one in so many
+    const auto left = witnesses_.find({direction, Point::left});
+    const auto arrived = witnesses_.find({direction, Point::arrived});
+    if (left == witnesses_.end() || arrived == witnesses_.end()) return;
+    if (left->second != arrived->second) return;
+    const Witness both = left->second;
+    if (counts.at({Point::arrived, both}) * kFew < counts.at({Point::left, both})) {
+      witnesses_.erase(arrived);
     }
   }
 
@@ -157,7 +177,7 @@ class Joiner {
     const Assigned& a = of_.of[i];
     if (a.conversation == kNone) return;
     const Direction direction{a.conversation, a.side};
-    if (o.kind == Seen::fault) {
+    if (o.kind == Seen::fault && o.destination_qpn != kManagementQpn) {
       groups_[key_of(o, a)].faults.push_back(i);
       return;
     }
@@ -170,10 +190,12 @@ class Joiner {
     if (witness == witnesses_.end()) return;
     // Traced ends may have several processes: a fork's child that goes on.
     if (witness->second != o.observer && !is_traced(i)) return;
-    Group& group = groups_[key_of(o, a)];
+    const PacketKey key = key_of(o, a);
+    Group& group = groups_[key];
     switch (*point) {
       case Point::left:
         group.left.push_back(i);
+        if (o.destination_qpn == kManagementQpn) messages_.insert_or_assign(message_of(o), key);
         break;
       case Point::arrived:
         arrive(group, i);
@@ -185,6 +207,21 @@ class Joiner {
         }
         break;
     }
+  }
+
+  /// A fault has the first headers only of a connection message, and so names no connection.
+  void group_fault_of_message(std::size_t i) {
+    const Observation& o = seen_.all[i];
+    if (o.kind != Seen::fault || o.destination_qpn != kManagementQpn) return;
+    const auto sent = messages_.find(message_of(o));
+    if (sent != messages_.end()) groups_[sent->second].faults.push_back(i);
+  }
+
+  using Message = std::pair<Witness, std::vector<std::uint8_t>>;  // BTH and DETH
+  static Message message_of(const Observation& o) {
+    constexpr std::size_t kHeaders = packet::Bth::kSize + packet::Deth::kSize;
+    const auto size = static_cast<std::ptrdiff_t>(std::min(o.headers.size(), kHeaders));
+    return {o.observer, {o.headers.begin(), o.headers.begin() + size}};
   }
 
   /// A frame that passed the first checks and was dropped after them has two lines in a trace.
@@ -246,6 +283,7 @@ class Joiner {
     note_faults(group, sent);
     std::vector<bool> arrived(sent.size());
     std::vector<std::size_t> away;  // places in `sent`
+    std::vector<Arrival> doubled;   // nothing was on its way any more
     std::span<const Arrival> rest{group.arrived};
     for (std::size_t i = 0; i < sent.size(); ++i) {
       if (sent[i].note != "--faults drop") away.push_back(i);
@@ -260,8 +298,17 @@ class Joiner {
         note_arrival(rest[k], sent[place]);
       }
       away.resize(away.size() - taken);
-      for (const Arrival& a : rest.subspan(taken, count - taken)) add_alone(a, true);
+      std::ranges::copy(rest.subspan(taken, count - taken), std::back_inserter(doubled));
       rest = rest.subspan(count);
+    }
+    for (const Arrival& a : doubled) {
+      const std::size_t place = left_just_after(a, sent, arrived);
+      if (place == sent.size()) {
+        add_alone(a, true);
+        continue;
+      }
+      arrived[place] = true;
+      note_arrival(a, sent[place]);
     }
     for (const Arrival& a : rest) add_alone(a, false);
     for (std::size_t i = 0; i < sent.size(); ++i) {
@@ -272,6 +319,17 @@ class Joiner {
       events_.push_back(std::move(e));
     }
     for (const std::size_t i : group.passing) add_alone({i}, false);
+  }
+
+  /// Clocks that were compared by their packets agree only about so well.
+  [[nodiscard]] std::size_t left_just_after(const Arrival& a, const std::vector<Event>& sent,
+                                            const std::vector<bool>& arrived) const {
+    constexpr Time kInaccuracy = 1'000'000;
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const Time ahead = difference_of(sent[i].time, times_[a.place]);
+      if (!arrived[i] && ahead >= 0 && ahead <= kInaccuracy) return i;
+    }
+    return sent.size();
   }
 
   void note_faults(const Group& group, std::vector<Event>& sent) {
@@ -307,6 +365,7 @@ class Joiner {
   std::map<std::pair<Direction, Point>, Witness> witnesses_;
   std::map<Direction, Witness> near_sender_, near_receiver_;
   std::map<PacketKey, Group> groups_;
+  std::map<Message, PacketKey> messages_;  // of connection managers, as they left
   std::set<Direction> knows_again_;
   std::map<Witness, std::size_t> newest_arrival_;  // the place of the observation
   std::vector<Event> events_;

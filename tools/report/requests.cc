@@ -267,7 +267,7 @@ std::vector<Request> find_requests(const std::vector<Conversation>& conversation
         break;
       case EventKind::state:
         if (e.what.ends_with("RESET")) queue(e, e.side).stopped(true);
-        if (e.what.ends_with("→ ERR")) queue(e, e.side).stopped(false);
+        if (e.what.find("→ ERR") != std::string::npos) queue(e, e.side).stopped(false);
         break;
       case EventKind::post_receive:
         break;

@@ -72,8 +72,8 @@ Row row_of(const Event& e) {
       row.text = e.what;
       break;
   }
-  row.likeness = fmt::format("{}/{}/{}/{}", static_cast<int>(row.mark), static_cast<int>(e.side),
-                             e.what, e.bytes);
+  row.likeness = fmt::format("{}/{}/{}/{}/{}", static_cast<int>(row.mark), static_cast<int>(e.side),
+                             e.what, e.bytes, e.receive);
   return row;
 }
 

@@ -40,7 +40,11 @@ enum Place : std::uint8_t {
   connect_receipt,
   connect_reject,
   connect_reply,
+  connect_ready,
+  disconnect_request,
+  disconnect_reply,
   connect_again,
+  not_taken,
 };
 
 constexpr auto kRules = std::to_array<Rule>({
@@ -114,10 +118,16 @@ constexpr auto kRules = std::to_array<Rule>({
     {"IBA 12.6.6", "MRA: the message has arrived, the answer takes longer."},
     {"IBA 12.6.7", "REJ refuses the connection and says why."},
     {"IBA 12.6.8", "REP accepts the request: it brings the other queue pair and its first PSN."},
+    {"IBA 12.6.9", "RTU: the reply has arrived, and the active end is ready to send."},
+    {"IBA 12.6.10", "DREQ ends the connection. The queue pairs are moved to ERR at both ends."},
+    {"IBA 12.6.11", "DREP: the end of the connection is known at both ends."},
     {"IBA 12.9.8.7",
      "A message without an answer is sent again each interval, as many times as the REQ says."},
+    {"IBA 9.7.5.2.8",
+     "A packet before this one is missing or was refused. The responder throws this one away, "
+     "because it takes requests in the order of their PSNs only."},
 });
-static_assert(kRules.size() == connect_again + 1);
+static_assert(kRules.size() == not_taken + 1);
 
 using packet::Kind;
 using packet::NakCode;
@@ -155,6 +165,9 @@ Place rule_of_connection(const Event& e) {
   if (e.what == "ConnectRequest") return connect_request;
   if (e.what == "MsgRcptAck") return connect_receipt;
   if (e.what == "ConnectReject") return connect_reject;
+  if (e.what == "ReadyToUse") return connect_ready;
+  if (e.what == "DisconnectRequest") return disconnect_request;
+  if (e.what == "DisconnectReply") return disconnect_reply;
   return e.what == "ConnectReply" ? connect_reply : none;
 }
 
@@ -162,6 +175,7 @@ Place rule_of_packet(const Event& e) {
   const OpcodeInfo& info = packet::info_of(static_cast<packet::Opcode>(e.opcode));
   const bool unreliable = info.service == Service::uc || info.service == Service::ud;
   if (e.flags.dropped) return e.note == "drop_too_long" ? dropped_too_long : dropped;
+  if (e.flags.not_taken) return not_taken;
   if (e.flags.rnr) return rnr;
   if (e.flags.nak) return rule_of_nak(e);
   if (e.flags.duplicate && !unreliable) return duplicate;

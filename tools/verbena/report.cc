@@ -75,10 +75,12 @@ std::string write_files(const ReportOptions& options, const report::Model& model
 int report(const ReportOptions& options) {
   try {
     report::Model model = report::build_model(report::read_files(options.files));
+    const bool was_empty = model.events.empty();
     report::apply(filter_of(options), model);
     fmt::print("{}", sources_text(model));
     if (model.events.empty()) {
-      fmt::print("nothing is left by --qp, --from, --to and --only\n");
+      fmt::print("{}\n", was_empty ? "no queue pair did anything"
+                                   : "no event matches --qp, --from, --to and --only");
       return 0;
     }
     const report::RowOptions rows{.states = options.states,

@@ -38,7 +38,7 @@ TEST(BlockPool, SharesABlockAndKeepsItWhenNobodyUsesIt) {
 
 TEST(BlockPool, EvictsTheUnusedBlockThatWasUsedLeastRecently) {
   BlockPool pool{3};
-  for (const std::uint64_t hash : {1, 2, 3}) pool.give_back(slot_of(pool, hash, false));
+  for (const std::uint64_t hash : {1u, 2u, 3u}) pool.give_back(slot_of(pool, hash, false));
   pool.give_back(slot_of(pool, 1, true));
   const std::uint32_t of_second = pool.take(Wanted{2})->front().place.slot;  // stays in use
   const auto fourth = pool.take(Wanted{4});

@@ -18,7 +18,7 @@ class ModelBuilder {
  public:
   explicit ModelBuilder(std::uint64_t seed) : dice_{seed} {}
 
-  std::uint32_t conversation(std::uint32_t left, std::uint32_t right, std::string program) {
+  std::uint32_t conversation(std::uint32_t left, std::uint32_t right, const std::string& program) {
     const auto number = static_cast<std::uint32_t>(model.conversations.size());
     Conversation c;
     c.left = {left, program + " 4711", "vb_lo", "::ffff:127.0.0.1", true};

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tools/report/build.h"
+#include "tools/report/filter.h"
 
 namespace verbena::report {
 namespace {
@@ -42,6 +43,10 @@ class TraceLines {
                std::to_string(3 - me) + R"(","mtu":1024)");
     }
     return *this;
+  }
+
+  TraceLines& state(int pid, const std::string& from, const std::string& to) {
+    return line(pid, "state", R"("from":")" + from + R"(","to":")" + to + R"(","type":"RC")");
   }
 
   TraceLines& packet(int pid, const std::string& event, const std::string& opcode,
@@ -180,6 +185,40 @@ TEST(PacketsOfATrace, WhatFollowsAGapIsNotTaken) {
     EXPECT_TRUE(seen[i].flags.again);
     EXPECT_FALSE(seen[i].flags.not_taken || seen[i].flags.duplicate) << i;
   }
+}
+
+// Hanging up moves a queue pair to ERR, and so does a failure.
+TEST(StatesOfATrace, AnEndOfTheConnectionIsNoSignOfTrouble) {
+  for (const bool hangs_up : {true, false}) {
+    TraceLines t;
+    t.connected()
+        .packet(1, "sent", "RC SEND only", kSend, 2)
+        .packet(2, "received", "RC SEND only", kSend, 2);
+    Model model = t.state(1, "RTS", "ERR").model();
+    Event& state = model.events.back();
+    ASSERT_EQ(state.kind, EventKind::state);
+    if (hangs_up) {
+      Event goodbye = packets(model).front();
+      goodbye.what = "DisconnectRequest";
+      model.events.insert(model.events.begin(), goodbye);
+      name_orderly_ends(model);
+    }
+    EXPECT_EQ(is_error(model.events.back()), !hangs_up);
+    EXPECT_EQ(model.events.back().what, hangs_up ? "RTS → ERR, disconnected" : "RTS → ERR");
+  }
+}
+
+// Two files of one packet, whose clocks were compared with an error of some microseconds.
+TEST(PacketsOfATrace, AnArrivalMayComeAMomentBeforeItsDeparture) {
+  TraceLines t;
+  t.connected()
+      .packet(2, "sent", "RC ACKNOWLEDGE", kAck, 1)
+      .packet(1, "received", "RC ACKNOWLEDGE", kAck, 1)
+      .packet(1, "received", "RC ACKNOWLEDGE", kAck, 1)
+      .packet(2, "sent", "RC ACKNOWLEDGE", kAck, 1);
+  const auto seen = packets(t.model());
+  ASSERT_EQ(seen.size(), 2u);
+  for (const Event& e : seen) EXPECT_FALSE(e.flags.lost || e.flags.duplicate);
 }
 
 // No line names the address of a datagram queue pair, nor its peer before the first datagram.

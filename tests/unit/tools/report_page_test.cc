@@ -293,7 +293,7 @@ Bytes decompress(std::string_view from, std::size_t size) {
 
 TEST(Compress, ComesBackAsItWas) {
   std::mt19937_64 dice{11};
-  for (const std::size_t size : {0, 1, 4, 5, 12, 13, 14, 100, 5000, 300'000}) {
+  for (const std::size_t size : {0u, 1u, 4u, 5u, 12u, 13u, 14u, 100u, 5000u, 300'000u}) {
     for (const unsigned values : {1u, 2u, 5u, 256u}) {
       Bytes bytes(size);
       std::ranges::generate(bytes, [&] { return static_cast<std::uint8_t>(dice() % values); });

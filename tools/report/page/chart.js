@@ -67,7 +67,7 @@ class Chart {
     const list = model.eventsOf(this.conversation);
     for (const i of list) {
       if (model.kind[i] !== Kind.state) continue;
-      const [before, after] = model.text(model.what[i]).split(/\s*→\s*/);
+      const [before, after] = model.text(model.what[i]).split(',')[0].split(/\s*→\s*/);
       const end = ends[model.right[i]];
       if (end.length) end[end.length - 1].to = model.time[i];
       else if (before && after) end.push({ from: -Infinity, to: model.time[i], name: before });
