@@ -3,7 +3,7 @@
 A block ```sh output or ```sh ladder is a command; the ```text block behind it is what it prints.
 
 Of an output, measured times, addresses and ports may differ, and the order of lines of different
-processes.
+processes. Of ```sh output figures, every number may differ: a table of what was measured.
 
 Of a ladder (the first, without its sums; the second of ```sh ladder 2), the rows of each end are
 compared by lane: what it posts, what completes, what it requests, what it answers. A lane of the
@@ -25,7 +25,7 @@ from documents import ROOT, Block, documents
 from programs import CaseFailed
 
 BLOCK = re.compile(
-    r"^```sh (output|ladder(?: \d+)?(?: repairs)?)\n(.*?)^```\n\n```text\n(.*?)^```$", re.M | re.S)
+    r"^```sh (output(?: figures)?|ladder(?: \d+)?(?: repairs)?)\n(.*?)^```\n\n```text\n(.*?)^```$", re.M | re.S)
 WRITING = os.environ.get("VERBENA_WRITE_DOCUMENTS") == "1"
 RUNS = 10  # of a ladder, to choose from when writing
 CHANCES = 3  # of repairs: a seed counts packets, and a busy machine repeats some more
@@ -34,14 +34,15 @@ _writing = threading.Lock()  # cases run side by side
 # ---------------------------------------------------------------- outputs
 
 MEASURED = re.compile(r"0x[0-9a-f]+|\b\d+\.\d+\b|(?<=:)\d{4,5}\b|\b\d+(?= ?(?:[µu]s|ms|s|%|MiB/s)\b)")
+FIGURES = re.compile(r"0x[0-9a-f]+|\d[\d.]*")
 
 
-def lanes_of_output(text):
+def lanes_of_output(text, differs=MEASURED):
     """Lines by the process that prints them; a table's columns may have other widths."""
     lanes = collections.defaultdict(list)
     for line in text.splitlines():
         who = re.match(r"(\w+(?: \d+)?) +\|", line)
-        lanes[who[1] if who else ""].append(re.sub(r" +", " ", MEASURED.sub("#", line)).strip())
+        lanes[who[1] if who else ""].append(re.sub(r" +", " ", differs.sub("#", line)).strip())
     return lanes
 
 
@@ -116,7 +117,7 @@ class Shown(Block):
 
     def run(self, host, network):
         if WRITING:
-            runs = 1 if self.info == "output" else RUNS
+            runs = 1 if self.is_output() else RUNS
             parts = [self.part_of(self.output(self.commands, host, network)) for _ in range(runs)]
             self.write(min(parts, key=self.spare_rows))
             return "written"
@@ -128,7 +129,7 @@ class Shown(Block):
         raise CaseFailed(f"{problem}\n{text}")
 
     def part_of(self, text):
-        if self.info == "output":
+        if self.is_output():
             return text
         number = next((int(word) for word in self.info.split() if word.isdigit()), 1)
         ladders = ladders_of(text)
@@ -136,16 +137,20 @@ class Shown(Block):
             raise CaseFailed(f"{len(ladders)} ladders\n{text}")
         return re.sub(r" +$", "", ladders[number - 1], flags=re.M)
 
+    def is_output(self):
+        return self.info.startswith("output")
+
     def spare_rows(self, part):
         """The rows that another run may lack."""
         repairs = 0 if "repairs" in self.info else len(REPAIR.findall(part))
         return len(ACK.findall(part)) + repairs
 
     def problem(self, seen):
-        if self.info != "output":
+        if not self.is_output():
             return (self.wrong_length()
                     or first_difference(self.shown, seen, "repairs" in self.info))
-        shown, seen = lanes_of_output(self.shown), lanes_of_output(seen)
+        differs = FIGURES if "figures" in self.info else MEASURED
+        shown, seen = lanes_of_output(self.shown, differs), lanes_of_output(seen, differs)
         for who in {*shown, *seen}:
             if shown[who] != seen[who]:
                 return f"of \"{who}\": {seen[who]}\ninstead of {shown[who]}"
