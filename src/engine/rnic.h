@@ -78,6 +78,10 @@ class Rnic {
   [[nodiscard]] bool is_null(const MemoryRegion& region) const {
     return region.backing == &null_memory_;
   }
+  /// The kind of memory that a segment is of. Any thread.
+  [[nodiscard]] memory::Dma& kind_of(const Segment& memory) const {
+    return memory.backing != nullptr ? *memory.backing : program_memory_;
+  }
   /// EBUSY while windows are bound to it.
   Status deregister_memory(Key key);
   /// nullptr: no such region.
@@ -205,10 +209,6 @@ class Rnic {
 
   /// One turn of the queue pair at the front of the run queue.
   [[nodiscard]] Sent transmit(QueuePair& qp, packet::FrameSink& sink, Instant now);
-
-  [[nodiscard]] memory::Dma* backing_of(const Segment& memory) {
-    return memory.backing != nullptr ? memory.backing : &program_memory_;
-  }
 
   std::uint32_t slot_;
   memory::Dma& program_memory_;

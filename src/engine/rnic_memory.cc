@@ -69,7 +69,7 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
                             .iova = iova,
                             .address = memory.address,
                             .length = memory.length,
-                            .backing = backing_of(memory)};
+                            .backing = &kind_of(memory)};
   keys_.insert(region);
   ++domain->second;
   return region;
@@ -113,7 +113,7 @@ Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
   if (memory) {
     changed.address = changed.iova = memory->address;
     changed.length = memory->length;
-    changed.backing = backing_of(*memory);
+    changed.backing = &kind_of(*memory);
   }
   if ((changed.access & Access::kZeroBased) != 0) changed.iova = 0;
   const auto domain = domains_.find(static_cast<std::uint32_t>(changed.pd));

@@ -25,7 +25,7 @@ void Rnic::finish_copies() {
 }
 
 void Rnic::demultiplex(const packet::Datagram& datagram, Instant now) {
-  const auto parsed = packet::parse(datagram.bytes);
+  const auto parsed = packet::parse(datagram.bytes, datagram.destination_qpn);
   const auto* p = std::get_if<packet::Packet>(&parsed);
   if (p == nullptr) {
     drop_unclaimed(&Counters::drop_malformed, {.bytes = datagram.bytes});

@@ -37,20 +37,24 @@ Result<Nic*> Nic::instance() {
   if (auto started = (*state)->start(); !started) return started.error();
 
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.
-  // With the shard locked, it finds nothing half-changed.
+  // With the shards locked, it finds nothing half-changed.
   constexpr auto prepare = [] {
     starting.lock();
-    if (Nic* nic = running.load()) nic->state_->shard().lock_for_fork();
+    if (Nic* nic = running.load()) {
+      nic->state_->for_each_shard([](Shard& shard) { shard.lock_for_fork(); });
+    }
   };
   constexpr auto in_parent = [] {
-    if (Nic* nic = running.load()) nic->state_->shard().unlock_after_fork();
+    if (Nic* nic = running.load()) {
+      nic->state_->for_each_shard([](Shard& shard) { shard.unlock_after_fork(); });
+    }
     starting.unlock();
   };
   constexpr auto in_child = [] {
     if (Nic* parents = running.exchange(nullptr)) {
       forgotten.store(parents);
       parents->state_->abandon();
-      parents->state_->shard().unlock_after_fork();
+      parents->state_->for_each_shard([](Shard& shard) { shard.unlock_after_fork(); });
     }
     starting.unlock();
   };
@@ -59,8 +63,8 @@ Result<Nic*> Nic::instance() {
   static const int at_exit = std::atexit([] {
     Nic* const nic = running.load();
     if (nic == nullptr) return;
-    drain(nic->state_->shard());
-    write_reports(nic->state_->shard());
+    nic->state_->for_each_shard(drain);
+    nic->state_->for_each_shard(write_reports);
   });
   static const int at_quick_exit = std::at_quick_exit(before_sudden_exit);
   static_cast<void>(at_exit);
@@ -74,7 +78,7 @@ Result<Nic*> Nic::instance() {
 void Nic::before_sudden_exit() {
   Nic* const nic = running.load();
   if (nic != nullptr && running_in.load() == getpid()) {
-    send_final_acknowledgements(nic->state_->shard());
+    nic->state_->for_each_shard(send_final_acknowledgements);
   }
 }
 

@@ -10,9 +10,6 @@ namespace verbena::host {
 
 namespace {
 
-/// Polls in vain before a poller begins to offer its core to others: some 50 µs.
-constexpr unsigned kVainPolls = 64;
-
 /// The trace tells of a post once it is taken, with the time of the call: what it leads to may have
 /// happened by then.
 template <typename Queue, typename Request, typename Post>
@@ -42,33 +39,33 @@ engine::PostResult Nic::stage_send(QueuePair& qp, engine::SendRequest r, std::ui
 
 engine::PostResult Nic::publish_sends(QueuePair& qp, std::uint32_t staged) {
   engine::SendQueue& queue = qp.sq;
-  if (Trace* trace = state_->shard().trace()) {
+  if (Trace* trace = state_->shard_of(qp).trace()) {
     const Instant at = now();
     for (std::uint64_t i = queue.tail(); i < queue.tail() + staged; ++i) {
       trace->posted(at, qp, queue.at(i));
     }
   }
-  return state_->shard().unlocked_rnic().publish_sends(qp, staged);
+  return state_->shard_of(qp).unlocked_rnic().publish_sends(qp, staged);
 }
 
 engine::PostResult Nic::post_send(QueuePair& qp, engine::SendRequest r) {
   if (!add_source_port(qp, r)) return engine::PostResult::bad_request;
-  return traced(state_->shard().trace(), qp, r,
-                [&] { return state_->shard().unlocked_rnic().post_send(qp, r); });
+  return traced(state_->shard_of(qp).trace(), qp, r,
+                [&] { return state_->shard_of(qp).unlocked_rnic().post_send(qp, r); });
 }
 
 engine::PostResult Nic::post_receive(QueuePair& qp, const engine::ReceiveRequest& r) {
-  return traced(state_->shard().trace(), qp, r,
-                [&] { return state_->shard().unlocked_rnic().post_receive(qp, r); });
+  return traced(state_->shard_of(qp).trace(), qp, r,
+                [&] { return state_->shard_of(qp).unlocked_rnic().post_receive(qp, r); });
 }
 
 engine::PostResult Nic::post_receive(SharedReceiveQueue& srq, const engine::ReceiveRequest& r) {
-  return traced(state_->shard().trace(), srq, r,
+  return traced(state_->shard_of(srq).trace(), srq, r,
                 [&] { return engine::Rnic::post_receive(srq, r); });
 }
 
 void Nic::kick(QueuePair& qp) {
-  Shard& shard = state_->shard();
+  Shard& shard = state_->shard_of(qp);
   if (!shard.posts_may_wait(qp)) shard.send_inline();
 }
 
@@ -87,8 +84,8 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   if (n == 0) {
     // The peer may be waiting for this core. Yield before the second look, not after it: a program
     // whose poll found nothing looks elsewhere, so the answer must be fresh.
-    if (cq.vain_polls.load(std::memory_order_relaxed) >= kVainPolls) sched_yield();
-    state_->shard().progress_inline(cq);
+    if (poller_yields(cq.vain_polls.load(std::memory_order_relaxed))) sched_yield();
+    state_->shard_of(cq).progress_inline(cq);
     n = take(cq, out);
   }
   if (n > 0) {

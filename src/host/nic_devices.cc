@@ -1,5 +1,8 @@
 // Devices, and what their ports have counted.
 
+#include <optional>
+#include <utility>
+
 #include "host/nic_state.h"
 
 namespace verbena::host {
@@ -17,8 +20,17 @@ void Nic::watch_port(const std::string& device, EventChannel& channel) {
 void Nic::unwatch_port(const EventChannel& channel) { state_->monitor().unwatch(channel); }
 
 Statistics::Port Nic::port_statistics(const Device& device) {
-  return state_->shard().inspect(
-      [&](ShardState& s) { return s.outputs.port_statistics(device, s.rnic, *s.wires); });
+  std::optional<Statistics::Port> sum;
+  state_->for_each_shard([&](Shard& shard) {
+    Statistics::Port part = shard.inspect(
+        [&](ShardState& s) { return s.outputs.port_statistics(device, s.rnic, *s.wires); });
+    if (sum) {
+      *sum += part;
+    } else {
+      sum = std::move(part);
+    }
+  });
+  return std::move(sum).value();
 }
 
 }  // namespace verbena::host

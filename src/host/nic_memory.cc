@@ -3,41 +3,42 @@
 #include <cerrno>
 
 #include "host/nic_state.h"
-#include "memory/program_memory.h"
 
 namespace verbena::host {
 
 Result<engine::PdId> Nic::alloc_pd() {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.alloc_pd(); });
+  return state_->shard_for_new().locked([&](ShardState& s) { return s.rnic.alloc_pd(); });
 }
 
 Status Nic::dealloc_pd(engine::PdId pd) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.dealloc_pd(pd); });
+  return state_->shard_of(pd).locked([&](ShardState& s) { return s.rnic.dealloc_pd(pd); });
 }
 
 namespace {
 
 /// What a region on demand lies on may come later.
-Status prepare_region(engine::Segment memory, unsigned access) {
+Status prepare_region(Shard& shard, const engine::Segment& memory, unsigned access) {
   if ((access & engine::Access::kOnDemand) != 0 || memory.length == 0) return Ok{};
-  return memory::prepare_program_memory(memory, (access & engine::Access::kLocalWrite) != 0);
+  const bool write = (access & engine::Access::kLocalWrite) != 0;
+  return shard.unlocked_rnic().kind_of(memory).prepare(memory, write);
 }
 
 }  // namespace
 
 Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,
                                                   std::uint64_t iova, unsigned access) {
-  if (auto ready = prepare_region(memory, access); !ready) return ready.error();
-  return state_->shard().locked(
+  Shard& shard = state_->shard_of(pd);
+  if (auto ready = prepare_region(shard, memory, access); !ready) return ready.error();
+  return shard.locked(
       [&](ShardState& s) { return s.rnic.register_memory(pd, memory, iova, access); });
 }
 
 Result<engine::MemoryRegion> Nic::register_null(engine::PdId pd) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.register_null(pd); });
+  return state_->shard_of(pd).locked([&](ShardState& s) { return s.rnic.register_null(pd); });
 }
 
 Status Nic::prefetch(engine::PdId pd, const engine::Sge& range, bool write) {
-  const auto where = state_->shard().locked([&](ShardState& s) -> Result<engine::Segment> {
+  const auto where = state_->shard_of(pd).locked([&](ShardState& s) -> Result<engine::Segment> {
     const engine::MemoryRegion* region = s.rnic.find_region(range.lkey);
     const auto refusal = [&](int code, const char* why) {
       return Error{code, fmt::format("lkey {:#x}: {}", range.lkey.value(), why)};
@@ -51,48 +52,50 @@ Status Nic::prefetch(engine::PdId pd, const engine::Sge& range, bool write) {
       return refusal(EPERM, "not registered for writing");
     }
     if (!region->contains(range.address, range.length)) return refusal(EINVAL, "beyond its end");
-    return engine::Segment{region->translate(range.address), range.length};
+    return region->segment(range.address, range.length);
   });
   if (!where) return where.error();
-  return where->length == 0 ? Status{Ok{}} : memory::prepare_program_memory(*where, write);
+  return where->length == 0 ? Status{Ok{}} : where->backing->prepare(*where, write);
 }
 
 Status Nic::deregister_memory(Key key) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.deregister_memory(key); });
+  return state_->shard_of(key).locked([&](ShardState& s) { return s.rnic.deregister_memory(key); });
 }
 
 Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engine::PdId> pd,
                                                     std::optional<engine::Segment> memory,
                                                     std::optional<unsigned> access) {
-  auto present = state_->shard().locked([&](ShardState& s) -> Result<engine::MemoryRegion> {
+  Shard& shard = state_->shard_of(key);
+  auto present = shard.locked([&](ShardState& s) -> Result<engine::MemoryRegion> {
     const engine::MemoryRegion* found = s.rnic.find_region(key);
     if (found == nullptr) return Error{EINVAL, "no such memory region"};
     if (s.rnic.is_null(*found)) return Error{EINVAL, "the region is the null region"};
     return *found;
   });
   if (!present) return present;
-  const engine::Segment range = memory.value_or(engine::Segment{present->address, present->length});
-  if (auto ready = prepare_region(range, access.value_or(present->access)); !ready) {
+  const engine::Segment range =
+      memory.value_or(engine::Segment{present->address, present->length, present->backing});
+  if (auto ready = prepare_region(shard, range, access.value_or(present->access)); !ready) {
     return ready.error();
   }
-  return state_->shard().locked(
+  return state_->shard_of(key).locked(
       [&](ShardState& s) { return s.rnic.reregister_memory(key, pd, memory, access); });
 }
 
 Result<Key> Nic::alloc_window(engine::PdId pd, engine::MemoryRegion::Type type) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.alloc_window(pd, type); });
+  return state_->shard_of(pd).locked([&](ShardState& s) { return s.rnic.alloc_window(pd, type); });
 }
 
 Status Nic::dealloc_window(Key key) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.dealloc_window(key); });
+  return state_->shard_of(key).locked([&](ShardState& s) { return s.rnic.dealloc_window(key); });
 }
 
 Result<engine::XrcdId> Nic::open_xrcd() {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.open_xrcd(); });
+  return state_->shard_for_new().locked([&](ShardState& s) { return s.rnic.open_xrcd(); });
 }
 
 Status Nic::close_xrcd(engine::XrcdId xrcd) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.close_xrcd(xrcd); });
+  return state_->shard_of(xrcd).locked([&](ShardState& s) { return s.rnic.close_xrcd(xrcd); });
 }
 
 }  // namespace verbena::host

@@ -48,7 +48,7 @@ Status destroy_and_record(ShardState& s, QueuePair& qp) {
 }  // namespace
 
 Result<QueuePair*> Nic::create_qp(const engine::QpInit& init, EventSource* events) {
-  auto qp = state_->shard().locked(
+  auto qp = state_->shard_of(init.pd).locked(
       [&](ShardState& s) { return s.rnic.create_qp<QueuePair>(init, events, s.next_pair++); });
   if (qp) state_->trimmer().created();
   return qp;
@@ -61,7 +61,7 @@ Result<QueuePair*> Nic::create_raw_qp(const engine::QpInit& init, const Device& 
   auto qp = create_qp(init, events);
   if (!qp) return qp;
   try {
-    state_->shard().locked([&](ShardState& s) {
+    state_->shard_of(**qp).locked([&](ShardState& s) {
       s.raw.open(**qp, std::move(*sender), device.interface_index, std::move(spread));
     });
   } catch (const std::bad_alloc&) {
@@ -72,7 +72,7 @@ Result<QueuePair*> Nic::create_raw_qp(const engine::QpInit& init, const Device& 
 }
 
 Result<FlowRules::Id> Nic::create_flow(QueuePair& qp, FlowRule rule) {
-  return state_->shard().locked([&](ShardState& s) {
+  return state_->shard_of(qp).locked([&](ShardState& s) {
     auto id = s.raw.add_rule(qp, std::move(rule));
     if (id) ++qp.rules;
     return id;
@@ -80,7 +80,7 @@ Result<FlowRules::Id> Nic::create_flow(QueuePair& qp, FlowRule rule) {
 }
 
 Status Nic::destroy_flow(QueuePair& qp, FlowRules::Id flow) {
-  return state_->shard().locked([&](ShardState& s) {
+  return state_->shard_of(qp).locked([&](ShardState& s) {
     Status removed = s.raw.remove_rule(flow);
     if (removed) --qp.rules;
     return removed;
@@ -92,7 +92,7 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
   const auto named = [&](const Error& e) {
     return Error{e.code, fmt::format("qp {:#x}: {}", qp.qpn.value(), e.message)};
   };
-  return state_->shard().locked([&](ShardState& s) -> Status {
+  return state_->shard_of(qp).locked([&](ShardState& s) -> Status {
     if ((mask & engine::Attr::kPathMtu) != 0 && attributes.path_mtu > device.active_mtu()) {
       return named({EINVAL, fmt::format("path_mtu {} exceeds active_mtu {} of port 1 (device {}, "
                                         "interface mtu {}); use a smaller one or raise the "
@@ -133,7 +133,7 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
 }
 
 engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
-  return state_->shard().locked([&](ShardState&) {
+  return state_->shard_of(qp).locked([&](ShardState&) {
     engine::QpAttributes a = qp.attributes;
     a.state = a.current_state = qp.state.load();
     a.draining = a.state == engine::QpState::sqd && !engine::drained(qp);
@@ -142,7 +142,7 @@ engine::QpAttributes Nic::query_qp(const QueuePair& qp) {
 }
 
 Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
-  auto taken_events = state_->shard().locked([&](ShardState& s) -> Result<unsigned> {
+  auto taken_events = state_->shard_of(*qp).locked([&](ShardState& s) -> Result<unsigned> {
     if (qp->rules != 0) return Error{EBUSY, fmt::format("{} flows still lead to it", qp->rules)};
     s.reachability.leave_groups(*qp);
     s.reachability.forget(*qp);
@@ -156,17 +156,17 @@ Result<unsigned> Nic::destroy_qp(QueuePair* qp) {
 }
 
 Result<packet::Flow> Nic::resolve(const Device& device, const engine::AddressVector& path) {
-  return state_->shard().locked(
+  return state_->gsi_shard().locked(
       [&](ShardState& s) { return s.reachability.open_flow(device, path); });
 }
 
 Status Nic::attach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
-  return state_->shard().locked(
+  return state_->shard_of(qp).locked(
       [&](ShardState& s) { return s.reachability.attach_multicast(qp, device, gid); });
 }
 
 Status Nic::detach_multicast(QueuePair& qp, const Device& device, const IpAddress& gid) {
-  return state_->shard().locked(
+  return state_->shard_of(qp).locked(
       [&](ShardState& s) { return s.reachability.detach_multicast(qp, device, gid); });
 }
 

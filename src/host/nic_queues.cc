@@ -20,7 +20,7 @@ Status check_entries(std::uint32_t entries) {
 
 Status Nic::resize_cq(CompletionQueue& cq, std::uint32_t entries) {
   if (auto legal = check_entries(entries); !legal) return legal;
-  return state_->shard().locked([&](ShardState&) -> Status {
+  return state_->shard_of(cq).locked([&](ShardState&) -> Status {
     const std::lock_guard polling{cq.polling};
     if (cq.resize(entries)) return Ok{};
     return Error{EINVAL, fmt::format("more than {} completions wait in it", entries)};
@@ -34,18 +34,18 @@ Result<CompletionQueue*> Nic::create_cq(std::uint32_t entries, CompletionChannel
 }
 
 void Nic::moderate_cq(CompletionQueue& cq, std::uint16_t count, Duration period) {
-  state_->shard().locked([&](ShardState&) { cq.moderate(count, period); });
+  state_->shard_of(cq).locked([&](ShardState&) { cq.moderate(count, period); });
 }
 
 Nic::Unacknowledged Nic::stop_events(CompletionQueue& cq) {
-  return state_->shard().locked([&](ShardState&) {
+  return state_->shard_of(cq).locked([&](ShardState&) {
     return Unacknowledged{.completions = cq.channel != nullptr ? cq.channel->forget(cq) : 0,
                           .asynchronous = forget_events(cq.events)};
   });
 }
 
 Status Nic::destroy_cq(CompletionQueue* cq) {
-  return state_->shard().locked([&](ShardState& s) -> Status {
+  return state_->shard_of(*cq).locked([&](ShardState& s) -> Status {
     if (cq->users != 0) {
       return Error{EBUSY, fmt::format("{} queues still complete into it", cq->users)};
     }
@@ -58,20 +58,21 @@ Status Nic::destroy_cq(CompletionQueue* cq) {
 }
 
 Result<SharedReceiveQueue*> Nic::create_srq(const engine::SrqInit& init, EventSource* events) {
-  return state_->shard().locked(
+  return state_->shard_of(init.pd).locked(
       [&](ShardState& s) { return s.rnic.create_srq<SharedReceiveQueue>(init, events); });
 }
 
 Status Nic::set_srq_limit(SharedReceiveQueue& srq, std::uint32_t limit) {
-  return state_->shard().locked([&](ShardState& s) { return s.rnic.set_srq_limit(srq, limit); });
+  return state_->shard_of(srq).locked(
+      [&](ShardState& s) { return s.rnic.set_srq_limit(srq, limit); });
 }
 
 std::uint32_t Nic::srq_limit(const SharedReceiveQueue& srq) {
-  return state_->shard().locked([&](ShardState&) { return srq.limit; });
+  return state_->shard_of(srq).locked([&](ShardState&) { return srq.limit; });
 }
 
 Result<unsigned> Nic::destroy_srq(SharedReceiveQueue* srq) {
-  return state_->shard().locked([&](ShardState& s) -> Result<unsigned> {
+  return state_->shard_of(*srq).locked([&](ShardState& s) -> Result<unsigned> {
     const EventSource* const events = srq->events;
     if (auto destroyed = s.rnic.destroy_srq(*srq); !destroyed) return destroyed.error();
     return forget_events(events);

@@ -1,10 +1,10 @@
 #include "host/nic_state.h"
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <span>
 #include <utility>
+#include <vector>
 
 #include "host/config.h"
 #include "wire/capture.h"
@@ -77,9 +77,12 @@ Nic::State::State(std::unique_ptr<DeviceMonitor> monitor, ShardParts parts)
 
 Status Nic::State::start() {
   return shard_.inspect([&](ShardState& s) {
-    const wire::Descriptors wires = s.wires->descriptors();
-    const std::array control{s.registry->fd(), wires.control, monitor_->fd()};
-    auto started = thread_.start(wires.data, control);
+    std::vector<int> data, control{s.registry->fd(), monitor_->fd()};
+    for (const wire::Descriptors& wire : s.wires->descriptors()) {
+      data.push_back(wire.data);
+      control.push_back(wire.control);
+    }
+    auto started = thread_.start(data, control);
     if (started) s.outputs.announce(*s.wires);
     return started;
   });
@@ -95,7 +98,7 @@ NicThread::Work::Outcome Nic::State::work(bool control) {
 }
 
 void Nic::State::abandon() {
-  shard_.abandon();
+  for_each_shard([](Shard& shard) { shard.abandon(); });
   monitor_->abandon();
   thread_.abandon();
 }

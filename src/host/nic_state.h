@@ -23,14 +23,28 @@ class Nic::State final : NicThread::Work {
   State(std::unique_ptr<DeviceMonitor> monitor, ShardParts parts);
   Status start();
 
-  /// The shard of new objects, and of all others: there is one.
-  [[nodiscard]] Shard& shard() { return shard_; }
+  // Who serves what. One shard serves everything today, and only these functions know it.
+
+  /// Protection domains and XRC domains that are made now, and what will be made in them.
+  [[nodiscard]] Shard& shard_for_new() { return shard_; }
+  /// A queue, a domain, or the key of a region or window.
+  template <typename Object>
+  [[nodiscard]] Shard& shard_of(const Object&) {
+    return shard_;
+  }
+  /// Queue pair 1, the connections, the ports of rdma_cm, and the addresses that are open.
+  [[nodiscard]] Shard& gsi_shard() { return shard_; }
+  template <typename F>
+  void for_each_shard(F&& f) {
+    f(shard_);
+  }
+
   [[nodiscard]] DeviceMonitor& monitor() { return *monitor_; }
   [[nodiscard]] NicThread& thread() { return thread_; }
   /// Told of each queue pair that is made or destroyed.
   [[nodiscard]] HeapTrimmer& trimmer() { return trimmer_; }
 
-  /// In a forked child, with the shard locked: closes what it inherited.
+  /// In a forked child, with the shards locked: closes what it inherited.
   void abandon();
 
  private:

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <new>
-#include <thread>
 
 #include "host/completion_queue.h"
 #include "host/log.h"
+#include "host/shutdown/bounded_wait.h"
 
 namespace verbena::host {
 
@@ -86,12 +86,8 @@ Instant Shard::wake_at() const {
   return deadline;
 }
 
-bool Shard::lock_until(Instant end) {
-  while (!lock_.try_lock()) {
-    if (now() >= end) return false;
-    std::this_thread::sleep_for(kLockPause);
-  }
-  return true;
+bool Shard::lock_within(Duration patience) NO_THREAD_SAFETY_ANALYSIS {
+  return wait_within(patience, [&] { return lock_.try_lock(); });
 }
 
 // ---- threads of the program

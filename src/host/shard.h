@@ -14,6 +14,7 @@
 #include "host/clock.h"
 #include "host/connections/connection_observer.h"
 #include "host/no_cancellation.h"
+#include "host/progress/caller_policy.h"
 #include "host/progress/nic_thread.h"
 #include "host/queue_pair.h"
 #include "host/shard_lock.h"
@@ -62,7 +63,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   bool locked_within(Duration patience, F&& f) EXCLUDES(lock_) {
     const NoCancellation shield;
     const Instant end = now() + patience;
-    if (!lock_until(end)) return false;
+    if (!lock_within(patience)) return false;
     ShardLockHolder holder{lock_, std::adopt_lock};
     f(state_);
     send_everything(end);
@@ -139,7 +140,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   [[nodiscard]] NicThread::Work::Outcome run_rounds(bool control) REQUIRES(lock_);
   /// When the shard has to run next.
   [[nodiscard]] Instant wake_at() const REQUIRES(lock_);
-  [[nodiscard]] bool lock_until(Instant end) TRY_ACQUIRE(true, lock_);
+  [[nodiscard]] bool lock_within(Duration patience) TRY_ACQUIRE(true, lock_);
   void notify_observer(ConnectionObserver::Wait wait) EXCLUDES(lock_);
 
   // wire::DatagramSink
@@ -154,8 +155,8 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
     state_.connections.undelivered(u, now_);
   }
   // registry::Visitors
-  void message(std::span<const std::uint8_t> bytes) override REQUIRES(lock_) {
-    state_.wires->message(bytes, *this);
+  void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) override REQUIRES(lock_) {
+    state_.wires->message(wire, bytes, *this);
   }
   [[nodiscard]] std::string account() override REQUIRES(lock_);
   // RawPorts::Taker
@@ -177,13 +178,11 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
 };
 
 inline bool Shard::posts_may_wait(QueuePair& qp) {
-  constexpr std::uint64_t kBusyWith = 8;  // requests
-  constexpr std::uint64_t kMost = 16;     // of them wait
   const engine::SendQueue& queue = qp.sq;
   const std::uint64_t tail = queue.tail();
   const std::uint64_t kicked = qp.kicked.load(std::memory_order_relaxed);
-  const bool busy = tail - queue.head() > kBusyWith && tail - kicked < kMost;
-  if (busy && thread_.will_look()) return true;
+  const PostedRequests posted{.unfinished = tail - queue.head(), .waiting = tail - kicked};
+  if (host::posts_may_wait(posted) && thread_.will_look()) return true;
   qp.kicked.store(tail, std::memory_order_relaxed);
   return false;
 }

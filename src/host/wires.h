@@ -7,6 +7,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/numbers.h"
 #include "base/time.h"
@@ -18,35 +20,31 @@
 
 namespace verbena::host {
 
-/// The wires of a shard: one today. for_path() alone decides which wire a path takes; a further
-/// wire is a member here and a case there.
+/// The wires of a shard: one today. for_path() alone decides which wire a path takes; all else
+/// holds for any number.
 class Wires final : public packet::FrameSink {
  public:
-  /// Bytes of `room` that faults need.
+  /// Bytes of `room` that the faults of a wire need.
   static constexpr std::size_t kRoomBytes = wire::FaultyWire::kRoomBytes;
 
   /// `capture`: nullptr, or where the frames of all wires are written to.
   explicit Wires(std::unique_ptr<wire::Network> network,
-                 std::unique_ptr<wire::Capture> capture = nullptr)
-      : capture_{std::move(capture)}, network_{std::move(network)} {
-    if (capture_ != nullptr) outermost().set_tap(capture_.get());
-  }
-  /// From now on, frames leave through faults.
-  void add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room) {
-    faulty_ = std::make_unique<wire::FaultyWire>(*network_, spec, room);
-    faulty_->set_tap(capture_.get());
-  }
+                 std::unique_ptr<wire::Capture> capture = nullptr);
+  /// From now on, frames leave through faults, whatever their wire. `room`: kRoomBytes for each.
+  void add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room);
 
   /// nullptr: nobody. It outlives the wires, or is taken away.
-  void observe(wire::Observer* observer) { outermost().observe(observer); }
+  void observe(wire::Observer* observer) {
+    for (Line& line : lines_) line.outermost().observe(observer);
+  }
 
   /// The wire for frames of this flow to the queue pair `to`.
   [[nodiscard]] wire::Wire& for_path([[maybe_unused]] const packet::Flow& flow,
                                      [[maybe_unused]] Qpn to) {
-    return outermost();
+    return lines_.front().outermost();
   }
   /// The wire that has addresses.
-  [[nodiscard]] wire::Network& network() { return *network_; }
+  [[nodiscard]] wire::Network& network() { return network_; }
 
   // packet::FrameSink: what the engine sends.
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
@@ -60,51 +58,66 @@ class Wires final : public packet::FrameSink {
     return reserved_->reserve_many(flow, to, size, count);
   }
   void commit() override { reserved_->commit(); }
-  [[nodiscard]] bool full() const override { return outermost().full(); }
+  [[nodiscard]] bool full() const override {
+    return std::ranges::all_of(lines_, [](const Line& line) { return line.outermost().full(); });
+  }
 
   /// Takes what has arrived, a bounded amount. True: there was something.
-  bool receive(wire::DatagramSink& sink) { return network_->receive(sink) > 0; }
-  void serve_control(wire::DatagramSink& sink) { network_->serve_control(sink); }
-  /// From a wire of another process.
-  void message(std::span<const std::uint8_t> bytes, wire::DatagramSink& sink) {
-    network_->message(bytes, sink);
+  bool receive(wire::DatagramSink& sink) {
+    std::size_t frames = 0;
+    for (Line& line : lines_) frames += line.wire->receive(sink);
+    return frames > 0;
   }
-  void flush() { outermost().flush(); }
-  [[nodiscard]] Instant next_deadline() const { return outermost().next_deadline(); }
-  [[nodiscard]] wire::Descriptors descriptors() const { return network_->descriptors(); }
+  void serve_control(wire::DatagramSink& sink) {
+    for (Line& line : lines_) line.wire->serve_control(sink);
+  }
+  /// From the wire `id` of another process.
+  void message(std::uint8_t id, std::span<const std::uint8_t> bytes, wire::DatagramSink& sink);
+  void flush() {
+    for (Line& line : lines_) line.outermost().flush();
+  }
+  [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] std::vector<wire::Descriptors> descriptors() const;
 
-  [[nodiscard]] const wire::WireCounters& counters() const { return network_->counters(); }
-  /// nullptr: there are none.
-  [[nodiscard]] const wire::FaultyWire* faulty() const { return faulty_.get(); }
+  /// Of all wires together.
+  [[nodiscard]] wire::WireCounters counters() const;
+  /// nullopt: there are no faults.
+  [[nodiscard]] std::optional<wire::FaultCounters> fault_counters() const;
+  /// When everything that faults delay now will have left; {}: nothing is delayed.
+  [[nodiscard]] Instant delayed_until() const;
   /// nullptr: there is none.
   [[nodiscard]] const wire::Capture* capture() const { return capture_.get(); }
   /// Frames that never left are lost without a word from the network. One text for each new
   /// reason, not for each frame; nullptr: nothing new.
   [[nodiscard]] const std::string* new_send_error() {
-    if (counters().send_errors == send_errors_) return nullptr;
-    send_errors_ = counters().send_errors;
-    if (network_->last_send_error() == reported_) return nullptr;
-    reported_ = network_->last_send_error();
-    return &reported_;
+    for (Line& line : lines_) {
+      if (line.has_new_send_error()) return &line.reported;
+    }
+    return nullptr;
   }
 
   /// In a forked child.
-  void abandon() {
-    network_->abandon();
-    capture_.reset();
-  }
+  void abandon();
 
  private:
-  [[nodiscard]] wire::Wire& outermost() const {
-    return faulty_ != nullptr ? static_cast<wire::Wire&>(*faulty_) : *network_;
-  }
+  struct Line {
+    explicit Line(std::unique_ptr<wire::Wire> w) : wire{std::move(w)} {}
+
+    [[nodiscard]] wire::Wire& outermost() const {
+      return faults != nullptr ? static_cast<wire::Wire&>(*faults) : *wire;
+    }
+    [[nodiscard]] bool has_new_send_error();
+
+    std::unique_ptr<wire::Wire> wire;
+    std::unique_ptr<wire::FaultyWire> faults{};  // around it; nullptr: none
+    std::uint64_t send_errors = 0;
+    std::string reported{};  // the last reason
+  };
 
   std::unique_ptr<wire::Capture> capture_;
-  std::unique_ptr<wire::Network> network_;
-  std::unique_ptr<wire::FaultyWire> faulty_;  // around network_
-  wire::Wire* reserved_ = network_.get();     // has the room that was reserved last
-  std::uint64_t send_errors_ = 0;
-  std::string reported_;  // the last reason
+  wire::Network& network_;
+  std::vector<Line> lines_;
+  wire::Wire* reserved_;  // has the room that was reserved last
 };
 
 }  // namespace verbena::host

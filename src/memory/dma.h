@@ -16,6 +16,8 @@
 #include <optional>
 #include <span>
 
+#include "base/result.h"
+
 namespace verbena::memory {
 
 class Dma;
@@ -56,6 +58,13 @@ class Dma {
   /// Writes ascending, last byte last: programs poll the last byte.
   [[nodiscard]] virtual bool scatter(std::span<const std::uint8_t> from,
                                      std::span<const Segment> into) = 0;
+
+  /// Before registration: the range is there, may be read and, for `write`, written; and it is made
+  /// present. EFAULT otherwise. Any thread.
+  [[nodiscard]] virtual Status prepare([[maybe_unused]] const Segment& range,
+                                       [[maybe_unused]] bool write) {
+    return Ok{};
+  }
 
   // Many at once, where a call is dear.
 

@@ -27,6 +27,10 @@ bool within(std::span<const std::uint8_t> memory, std::span<const std::uint8_t> 
 
 }  // namespace
 
+Status HostMemory::prepare(const Segment& range, bool write) {
+  return prepare_program_memory(range, write);
+}
+
 bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> into) {
   if (!within(frames_.bytes(), into)) return false;
   auto at = frames_.offset_of(into.data());
@@ -79,19 +83,21 @@ bool HostMemory::scatter_all(std::span<const Copy> list) {
     std::array<iovec, kMaxPieces> pieces;
     const std::span<const std::uint8_t> first = list.front().from;
     if (!within(frames, first)) return Dma::scatter_all(list);
+    const auto begin = frames_.offset_of(first.data());
     std::size_t count = 0;
     std::size_t bytes = 0;
     std::size_t taken = 0;
     for (; taken < list.size() && count + 2 <= kMaxPieces; ++taken) {
       const Copy& c = list[taken];
-      const auto gap = static_cast<std::size_t>(c.from.data() - (first.data() + bytes));
-      if (gap > kMaxGap || !within(frames, c.from)) break;  // one that lies before has a huge gap
+      if (!within(frames, c.from)) break;
+      const auto end = begin + static_cast<off_t>(bytes), next = frames_.offset_of(c.from.data());
+      if (next < end || next - end > static_cast<off_t>(kMaxGap)) break;
+      const auto gap = static_cast<std::size_t>(next - end);
       if (gap > 0) pieces[count++] = {nowhere.data(), gap};
       pieces[count++] = {reinterpret_cast<void*>(c.to), c.from.size()};
       bytes += gap + c.from.size();
     }
-    const auto n = kernel::preadv(frames_.fd(), pieces.data(), static_cast<int>(count),
-                                  frames_.offset_of(first.data()));
+    const auto n = kernel::preadv(frames_.fd(), pieces.data(), static_cast<int>(count), begin);
     if (n != static_cast<ssize_t>(bytes)) return false;
     list = list.subspan(taken);
   }

@@ -16,6 +16,8 @@ class HostMemory final : public Dma {
   /// `frames` outlives it.
   explicit HostMemory(const FrameBuffers& frames) : frames_{frames} {}
 
+  [[nodiscard]] Status prepare(const Segment& range, bool write) override;
+
   // `into` lies in the frame buffers; `from` does, or is small (a header, a word).
   [[nodiscard]] bool gather(std::span<const Segment> from, std::span<std::uint8_t> into) override;
   [[nodiscard]] bool scatter(std::span<const std::uint8_t> from,

@@ -40,7 +40,9 @@ struct Bth {
 }
 
 /// nullopt: short buffer or a transport version other than 0; the caller drops and counts.
-[[nodiscard]] constexpr std::optional<Bth> decode_bth(std::span<const std::uint8_t> b) {
+/// `destination`: what destination_qpn_of() said of it.
+[[nodiscard]] constexpr std::optional<Bth> decode_bth(std::span<const std::uint8_t> b,
+                                                      Qpn destination) {
   if (b.size() < Bth::kSize || (b[1] & 0x0f) != 0) return std::nullopt;
   return Bth{.opcode = static_cast<Opcode>(b[0]),
              .solicited = (b[1] & 0x80) != 0,
@@ -49,9 +51,14 @@ struct Bth {
              .pkey = load_be16(&b[2]),
              .fecn = (b[4] & 0x80) != 0,
              .becn = (b[4] & 0x40) != 0,
-             .destination = destination_qpn_of(b),
+             .destination = destination,
              .ack_request = (b[8] & 0x80) != 0,
              .psn = Psn{load_be24(&b[9])}};
+}
+
+[[nodiscard]] constexpr std::optional<Bth> decode_bth(std::span<const std::uint8_t> b) {
+  if (b.size() < Bth::kSize) return std::nullopt;
+  return decode_bth(b, destination_qpn_of(b));
 }
 
 /// `b` holds at least Bth::kSize bytes.

@@ -57,10 +57,10 @@ std::optional<Malformed> check_body(const Bth& bth, const OpcodeInfo& info, Byte
 
 /// The bytes are as they must be. A function of its own, so that the packet is built where the
 /// caller wants it.
-std::variant<Packet, Malformed> packet_of(Bytes bytes, const OpcodeInfo& info, Bytes body) {
+std::variant<Packet, Malformed> packet_of(const Bth& bth, const OpcodeInfo& info, Bytes body) {
   std::variant<Packet, Malformed> result{std::in_place_type<Packet>};
   Packet& p = *std::get_if<Packet>(&result);
-  p.bth = *decode_bth(bytes);
+  p.bth = bth;
   const Bytes rest = take_extensions(p, info, body);
   p.payload = rest.first(rest.size() - p.bth.pad);
   return result;
@@ -70,12 +70,17 @@ std::variant<Packet, Malformed> packet_of(Bytes bytes, const OpcodeInfo& info, B
 
 std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes) {
   if (bytes.size() < Bth::kSize + kIcrcSize) return Malformed::too_short;
-  const auto bth = decode_bth(bytes);
+  return parse(bytes, destination_qpn_of(bytes));
+}
+
+std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes, Qpn destination) {
+  if (bytes.size() < Bth::kSize + kIcrcSize) return Malformed::too_short;
+  const auto bth = decode_bth(bytes, destination);
   if (!bth) return Malformed::bad_version;
   const OpcodeInfo& info = info_of(bth->opcode);
   const Bytes body = bytes.first(bytes.size() - kIcrcSize).subspan(Bth::kSize);
   if (const auto reason = check_body(*bth, info, body)) return *reason;
-  return packet_of(bytes, info, body);
+  return packet_of(*bth, info, body);
 }
 
 void encode_headers(const Packet& p, std::span<std::uint8_t> out) {

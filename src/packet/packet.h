@@ -53,6 +53,9 @@ enum class Malformed : std::uint8_t { too_short, bad_version, unknown_opcode, ba
 /// `bytes` is the UDP payload, ICRC included (it is not checked here). Total: any input
 /// gives a value or a reason.
 [[nodiscard]] std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes);
+/// The same, where the destination is known already: what destination_qpn_of() said.
+[[nodiscard]] std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes,
+                                                    Qpn destination);
 
 /// Bytes of the headers that `op` carries: BTH and extensions.
 [[nodiscard]] constexpr std::size_t header_size(Opcode op) {

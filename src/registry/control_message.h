@@ -12,7 +12,7 @@ enum class ControlKind : std::uint8_t {
   hello = 1,  // "I hold `slot`": so that a hang-up tells whose it was
   table_request = 2,
   table = 3,    // the memfd comes with it (descriptor_passing.h)
-  message = 4,  // of a wire: bytes follow that only it understands
+  message = 4,  // of `wire`: bytes follow that only it understands
   account_request = 5,
   account = 6,  // what the process tells of itself follows, as text
 };
@@ -22,7 +22,8 @@ struct ControlHeader {
 
   std::uint32_t magic = kMagic;
   ControlKind kind{};
-  std::uint8_t reserved[3]{};
+  std::uint8_t wire = 0;  // message
+  std::uint8_t reserved[2]{};
   std::uint32_t slot = 0;  // hello
 };
 static_assert(std::is_trivially_copyable_v<ControlHeader>);

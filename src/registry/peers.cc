@@ -56,7 +56,7 @@ int Peers::watch(Fd fd, std::uint32_t slot) {
   return number;
 }
 
-Peers::Passed Peers::pass(std::uint32_t slot, std::span<const std::uint8_t> head,
+Peers::Passed Peers::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
                           std::span<const std::uint8_t> body) {
   auto known = by_slot_.find(slot);
   if (known == by_slot_.end()) {
@@ -67,7 +67,7 @@ Peers::Passed Peers::pass(std::uint32_t slot, std::span<const std::uint8_t> head
     adopt(std::move(connected).value(), slot);
     known = by_slot_.find(slot);
   }
-  ControlHeader header{.kind = ControlKind::message};
+  ControlHeader header{.kind = ControlKind::message, .wire = wire};
   const auto piece = [](std::span<const std::uint8_t> bytes) {
     return iovec{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
   };
@@ -147,7 +147,7 @@ void Peers::handle(Connection& connection, const ControlHeader& header, std::siz
       send_table(connection.fd.get());
       return;
     case ControlKind::message:
-      events.message(memory_.first(bytes));
+      events.message(header.wire, memory_.first(bytes));
       return;
     case ControlKind::account_request:
       send_account(connection.fd.get(), events.account());

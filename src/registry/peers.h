@@ -17,8 +17,9 @@ namespace verbena::registry {
 
 class PeerEvents {
  public:
-  /// What another process gave to pass(), head and body as one. The bytes hold until the return.
-  virtual void message(std::span<const std::uint8_t> bytes) = 0;
+  /// What `wire` of another process gave to pass(), head and body as one. The bytes hold until the
+  /// return.
+  virtual void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) = 0;
   virtual void peer_died(std::uint32_t slot) = 0;
   /// A process of the same user wants to know what this one is doing.
   [[nodiscard]] virtual std::string account() = 0;
@@ -38,9 +39,9 @@ class Peers {
 
   /// A connection to `slot` that is already open.
   void adopt(Fd connection, std::uint32_t slot);
-  /// A message for the process that holds `slot`.
-  [[nodiscard]] Passed pass(std::uint32_t slot, std::span<const std::uint8_t> head,
-                            std::span<const std::uint8_t> body);
+  /// A message of a wire to the same wire of the process that holds `slot`.
+  [[nodiscard]] Passed pass(std::uint32_t slot, std::uint8_t wire,
+                            std::span<const std::uint8_t> head, std::span<const std::uint8_t> body);
   /// Does what the epoll calls for, a bounded amount.
   void serve(PeerEvents& events);
   void close();

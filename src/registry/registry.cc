@@ -15,7 +15,9 @@ class Registry::Events final : public PeerEvents {
  public:
   Events(Registry& registry, Visitors& visitors) : registry_{registry}, visitors_{visitors} {}
 
-  void message(std::span<const std::uint8_t> bytes) override { visitors_.message(bytes); }
+  void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) override {
+    visitors_.message(wire, bytes);
+  }
   void peer_died(std::uint32_t slot) override { registry_.bury(slot); }
   std::string account() override { return visitors_.account(); }
 
@@ -75,9 +77,9 @@ void Registry::release_port(PortId id) {
   if (listened && watcher_ != nullptr) watcher_->listeners_changed();
 }
 
-bool Registry::pass(std::uint32_t slot, std::span<const std::uint8_t> head,
+bool Registry::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
                     std::span<const std::uint8_t> body) {
-  const Peers::Passed passed = peers_.pass(slot, head, body);
+  const Peers::Passed passed = peers_.pass(slot, wire, head, body);
   if (passed == Peers::Passed::no_owner) bury(slot);
   return passed == Peers::Passed::passed;
 }

@@ -38,7 +38,7 @@ class Watcher {
 class Visitors {
  public:
   /// See PeerEvents.
-  virtual void message(std::span<const std::uint8_t> bytes) = 0;
+  virtual void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) = 0;
   [[nodiscard]] virtual std::string account() = 0;
 
  protected:
@@ -82,8 +82,9 @@ class Registry {
   /// Whether a live process has the slot.
   [[nodiscard]] bool held(std::uint32_t slot) const { return table_.held(slot); }
 
-  /// A message to the process that holds `slot`. False: it can't take it now, or is dead.
-  bool pass(std::uint32_t slot, std::span<const std::uint8_t> head,
+  /// A message of a wire to the same wire of the process that holds `slot`. False: it can't take it
+  /// now, or is dead.
+  bool pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
             std::span<const std::uint8_t> body);
   /// Takes what other processes say and sees who died, a bounded amount. Call when fd() is
   /// readable.

@@ -26,6 +26,14 @@ struct FaultCounters {
   std::uint64_t duplicated = 0;
   std::uint64_t reordered = 0;  // held back, so that others may overtake
   std::uint64_t corrupted = 0;
+
+  FaultCounters& operator+=(const FaultCounters& other) {
+    dropped += other.dropped;
+    duplicated += other.duplicated;
+    reordered += other.reordered;
+    corrupted += other.corrupted;
+    return *this;
+  }
 };
 
 class Faults {

@@ -40,6 +40,7 @@ class FaultyWire final : public Wire {
   [[nodiscard]] bool full() const override { return full_; }
 
   // Wire
+  [[nodiscard]] WireId id() const override { return inner_.id(); }
   [[nodiscard]] bool send_sealed(const packet::Flow& flow, Qpn to,
                                  std::span<const std::uint8_t> frame) override;
   [[nodiscard]] Departure departure_of(const packet::Flow& flow) override {

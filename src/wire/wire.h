@@ -25,6 +25,9 @@ namespace verbena::wire {
 class Observer;
 class Tap;
 
+/// Names a wire to the same wire of another process: messages between them carry it.
+enum class WireId : std::uint8_t { udp = 0 };
+
 /// The owner of a wire: gets each frame that is meant for this process, undamaged.
 class DatagramSink {
  public:
@@ -57,6 +60,7 @@ class Wire : public packet::FrameSink {
  public:
   virtual ~Wire() = default;
 
+  [[nodiscard]] virtual WireId id() const = 0;
   /// A frame whose ICRC is there already, right or not, as for identification 0. Leaves with the
   /// next flush(). False: no room on its path.
   [[nodiscard]] virtual bool send_sealed(const packet::Flow& flow, Qpn to,

@@ -586,12 +586,12 @@ MUTANTS = [
      ""),
     # RcAnswers.FrameOfAnotherPartitionIsDropped
     ("partition-not-checked", RNIC_RECEIVE,
-     "if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) {",
-     "if (false) {"),
+     "if ((p.bth.pkey & 0x7fff) != (packet::kDefaultPkey & 0x7fff)) return &Counters::drop_pkey;",
+     ""),
     # RcAnswers.FrameOfAnotherServiceIsDropped
     ("service-not-checked", RNIC_RECEIVE,
-     "if (!of_any && info.service != qp.service()) {",
-     "if (false) {"),
+     "if (!of_any && info.service != qp.service()) return &Counters::drop_service;",
+     ""),
     # RcProperty, most others: the second post is never seen
     ("doorbell-lost", RNIC,
      "qp->doorbell.rung.exchange(false, std::memory_order_acq_rel);",
@@ -642,8 +642,8 @@ MUTANTS = [
      ""),
     # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
     ("qkey-not-checked", UNRELIABLE,
-     "  if (p.deth.qkey != qp.attributes.qkey) {\n    ++qp.counters.drop_qkey;",
-     "  if (false) {\n    ++qp.counters.drop_qkey;"),
+     "if (p.deth.qkey != qp.attributes.qkey) {",
+     "if (false) {"),
     # Ud.WrongQkeyTooLongAndNoReceiveAreDroppedAndCounted
     ("ud-longer-than-the-receive-accepted", PAYLOAD_PLACEMENT,
      "if (size > r.receive.length) {",

@@ -21,6 +21,9 @@ class DeferredMemory final : public memory::Dma {
     return {kBase + offset, size, this};
   }
 
+  Status prepare(const memory::Segment& range, bool) override {
+    return inside(range) ? Status{Ok{}} : Status{Error{EFAULT, "beyond the memory"}};
+  }
   bool gather(std::span<const memory::Segment> from, std::span<std::uint8_t> into) override {
     for (const memory::Segment& s : from) {
       if (!inside(s)) return false;

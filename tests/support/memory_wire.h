@@ -80,6 +80,7 @@ class MemoryWire final : public wire::Network {
   bool full() const override { return false; }
 
   // wire::Wire
+  wire::WireId id() const override { return wire::WireId::udp; }
   bool send_sealed(const packet::Flow& flow, Qpn, std::span<const std::uint8_t> frame) override {
     if (!has_room(flow)) return false;
     deliver(flow, {frame.begin(), frame.end()});

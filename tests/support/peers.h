@@ -59,7 +59,7 @@ class Member final : registry::Visitors {
   void turn() { registry->serve(*this); }
   void abandon() { registry->abandon(); }
 
-  void message(std::span<const std::uint8_t> bytes) override {
+  void message(std::uint8_t, std::span<const std::uint8_t> bytes) override {
     messages.emplace_back(bytes.begin(), bytes.end());
   }
   std::string account() override { return "a member"; }

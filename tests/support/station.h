@@ -169,7 +169,9 @@ class Station final : registry::Visitors {
   [[nodiscard]] const WireCounters& counters() const { return wire->counters(); }
 
   // registry::Visitors
-  void message(std::span<const std::uint8_t> bytes) override { wire->message(bytes, sink); }
+  void message(std::uint8_t, std::span<const std::uint8_t> bytes) override {
+    wire->message(bytes, sink);
+  }
   std::string account() override { return "a station"; }
 
   IpAddress address;

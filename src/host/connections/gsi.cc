@@ -9,7 +9,7 @@
 namespace verbena::host {
 
 std::optional<cm::IncomingMad> mad_of(const packet::Datagram& datagram) {
-  const auto parsed = packet::parse(datagram.bytes);
+  const auto parsed = packet::parse(datagram.bytes, datagram.destination_qpn);
   const auto* p = std::get_if<packet::Packet>(&parsed);
   const bool ours = p != nullptr && p->bth.opcode == packet::Opcode::ud_send_only &&
                     p->bth.destination == packet::kGsiQpn && p->deth.qkey == packet::kGsiQkey &&

@@ -29,10 +29,12 @@ std::string interface_name(unsigned index) {
 }
 
 /// Times that the interface lost its carrier; nothing if it doesn't say.
+constexpr std::string_view kLinkDowned = "link_downed";  // counted by the interface
+
 void add_link_downed(std::vector<Value>& to, const std::string& interface) {
   std::uint64_t count = 0;
   std::ifstream file{"/sys/class/net/" + interface + "/carrier_down_count"};
-  if (file >> count) to.emplace_back("link_downed", count);
+  if (file >> count) to.emplace_back(kLinkDowned, count);
 }
 
 Statistics::Port& port_named(Statistics& s, const std::string& device) {
@@ -203,19 +205,28 @@ void PairRecords::fill(Statistics& s, const std::vector<Statistics::Pair>& live)
   s.unlisted = count_ - gone_.size();
 }
 
+Statistics::Port& Statistics::Port::operator+=(const Port& other) {
+  counters += other.counters;
+  for (std::size_t i = 0; i < std::min(traffic.size(), other.traffic.size()); ++i) {
+    if (traffic[i].first != kLinkDowned) traffic[i].second += other.traffic[i].second;
+  }
+  queue_pairs += other.queue_pairs;
+  return *this;
+}
+
 Statistics::Port idle_port(const std::string& device, const std::string& interface) {
   return {device, {}, traffic_of({}, interface), 0};
 }
 
 void fill_from_wires(Statistics::Port& port, const std::string& interface, const Wires& wires) {
   const unsigned index = if_nametoindex(interface.c_str());
-  const auto& ports = wires.counters().ports;
+  const auto ports = wires.counters().ports;
   const auto found = std::ranges::find(ports, index, &wire::PortTraffic::interface);
   port.traffic = traffic_of(found != ports.end() ? *found : wire::PortTraffic{}, interface);
 }
 
 void fill_from_wires(Statistics& s, const Wires& wires) {
-  const wire::WireCounters& w = wires.counters();
+  const wire::WireCounters w = wires.counters();
   for (const wire::PortTraffic& p : w.ports) {
     const std::string interface = interface_name(p.interface);
     if (interface.empty()) continue;  // it is gone
@@ -235,12 +246,12 @@ void fill_from_wires(Statistics& s, const Wires& wires) {
             {"handover_received", w.handover_received},
             {"foreign_probes", w.foreign_probes},
             {"capture_lost", wires.capture() != nullptr ? wires.capture()->lost() : 0}};
-  if (wires.faulty() == nullptr) return;
-  const wire::FaultCounters& f = wires.faulty()->fault_counters();
-  s.faults = {{"dropped", f.dropped},
-              {"duplicated", f.duplicated},
-              {"reordered", f.reordered},
-              {"corrupted", f.corrupted}};
+  const auto f = wires.fault_counters();
+  if (!f) return;
+  s.faults = {{"dropped", f->dropped},
+              {"duplicated", f->duplicated},
+              {"reordered", f->reordered},
+              {"corrupted", f->corrupted}};
 }
 
 std::string as_table(const Statistics& s) {

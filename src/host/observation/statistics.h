@@ -27,6 +27,9 @@ struct Statistics {
     engine::Counters counters;  // of its queue pairs
     std::vector<Value> traffic;
     std::uint64_t queue_pairs = 0;  // those that are there now
+
+    /// The same port as another shard saw it.
+    Port& operator+=(const Port& other);
   };
   struct Pair {
     std::uint64_t number = 0;  // in the order of creation

@@ -39,14 +39,15 @@ timespec until_from_now(Instant until) {
 
 }  // namespace
 
-Status NicThread::start(int data_fd, std::span<const int> control_fds) {
+Status NicThread::start(std::span<const int> data_fds, std::span<const int> control_fds) {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   aside_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
   full_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
   const bool ready =
       wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
       watch(aside_epoll_, wake_fd_, kWake) && watch(full_epoll_, wake_fd_, kWake) &&
-      watch(full_epoll_, data_fd, kData) &&
+      std::ranges::all_of(data_fds,
+                          [&](int fd) { return fd < 0 || watch(full_epoll_, fd, kData); }) &&
       std::all_of(control_fds.begin(), control_fds.end(), [&](int fd) {
         return fd < 0 || (watch(aside_epoll_, fd, kControl) && watch(full_epoll_, fd, kControl));
       });

@@ -28,8 +28,8 @@ class NicThread {
   NicThread(const NicThread&) = delete;
   NicThread& operator=(const NicThread&) = delete;
 
-  /// Runs until the process ends. A control descriptor of -1 is none.
-  Status start(int data_fd, std::span<const int> control_fds);
+  /// Runs until the process ends. A descriptor of -1 is none.
+  Status start(std::span<const int> data_fds, std::span<const int> control_fds);
 
   /// Adds a descriptor that is readable when there is something to receive. It is watched until it
   /// is closed. False: errno says why.

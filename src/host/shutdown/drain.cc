@@ -14,9 +14,7 @@ constexpr Duration kLockPatience = std::chrono::milliseconds{20};
 
 void drain(Shard& shard) {
   Instant last{};
-  const auto look = [&](ShardState& s) {
-    last = s.wires->faulty() != nullptr ? s.wires->faulty()->empty_at() : Instant{};
-  };
+  const auto look = [&](ShardState& s) { last = s.wires->delayed_until(); };
   if (!shard.locked_within(kLockPatience, look)) return;
   // Frames that left may have made room for others, which are delayed in turn. But frames that are
   // sent from now on needn't be waited for: retransmissions never end.

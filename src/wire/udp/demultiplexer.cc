@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kMinFrame = packet::Bth::kSize + packet::kIcrcSize;
 constexpr Qpn kMulticast{Qpn::kMask};
+constexpr auto kId = static_cast<std::uint8_t>(WireId::udp);
 constexpr std::string_view kHandoverDrops = "handover_drops";
 
 /// Every process has these; whoever gets the frame keeps it.
@@ -179,7 +180,7 @@ void Demultiplexer::handed_over(const Train& train, unsigned interface, Datagram
 
 bool Demultiplexer::hand_over(const packet::Datagram& d, std::uint32_t slot) {
   const auto header = HandOverHeader::of({d, d.bytes.size()});
-  const bool passed = registry_.pass(slot, header.bytes(), d.bytes);
+  const bool passed = registry_.pass(slot, kId, header.bytes(), d.bytes);
   ++(passed ? counters_.handed_over : counters_.handover_drops);
   if (!passed) tell_dropped(kHandoverDrops, d);
   return passed;
@@ -187,7 +188,7 @@ bool Demultiplexer::hand_over(const packet::Datagram& d, std::uint32_t slot) {
 
 void Demultiplexer::pass_on(const Train& frames, std::size_t count, std::uint32_t owner,
                             ReceiveAddress& at) {
-  const bool passed = registry_.pass(owner, HandOverHeader::of(frames).bytes(), frames.whole.bytes);
+  const bool passed = registry_.pass(owner, kId, HandOverHeader::of(frames).bytes(), frames.whole.bytes);
   (passed ? counters_.handed_over : counters_.handover_drops) += count;
   if (!passed && observer_ != nullptr) {
     for_each_frame(frames, [&](std::size_t offset, std::size_t size) {

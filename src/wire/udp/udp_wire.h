@@ -47,6 +47,7 @@ class UdpWire final : public Network, registry::Watcher {
   [[nodiscard]] bool full() const override { return transmitter_.full(); }
 
   // Wire
+  [[nodiscard]] WireId id() const override { return WireId::udp; }
   [[nodiscard]] bool send_sealed(const packet::Flow& flow, Qpn to,
                                  std::span<const std::uint8_t> frame) override {
     return transmitter_.send_sealed(flow, to, frame);

@@ -110,7 +110,9 @@ TEST(BthCodec, RefusesOtherTransportVersions) {
   }
 }
 
-TEST(BthCodec, RefusesShortBuffers) { expect_nothing_below(Bth::kSize, decode_bth); }
+TEST(BthCodec, RefusesShortBuffers) {
+  expect_nothing_below(Bth::kSize, [](std::span<const std::uint8_t> b) { return decode_bth(b); });
+}
 
 TEST(RethCodec, FieldsAreWhereTheSpecPutsThem) {
   const Reth h{0x0102'0304'0506'0708, Key{0x1112'1314}, 0x2122'2324};

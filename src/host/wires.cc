@@ -1,0 +1,77 @@
+#include "host/wires.h"
+
+namespace verbena::host {
+
+Wires::Wires(std::unique_ptr<wire::Network> network, std::unique_ptr<wire::Capture> capture)
+    : capture_{std::move(capture)}, network_{*network}, reserved_{network.get()} {
+  lines_.emplace_back(std::move(network));
+  if (capture_ == nullptr) return;
+  for (Line& line : lines_) line.wire->set_tap(capture_.get());
+}
+
+void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room) {
+  for (Line& line : lines_) {
+    line.faults = std::make_unique<wire::FaultyWire>(*line.wire, spec, room.first(kRoomBytes));
+    line.faults->set_tap(capture_.get());
+    room = room.subspan(kRoomBytes);
+  }
+}
+
+void Wires::message(std::uint8_t id, std::span<const std::uint8_t> bytes,
+                    wire::DatagramSink& sink) {
+  for (Line& line : lines_) {
+    if (static_cast<std::uint8_t>(line.wire->id()) == id) line.wire->message(bytes, sink);
+  }
+}
+
+Instant Wires::next_deadline() const {
+  Instant next = kNever;
+  for (const Line& line : lines_) next = std::min(next, line.outermost().next_deadline());
+  return next;
+}
+
+std::vector<wire::Descriptors> Wires::descriptors() const {
+  std::vector<wire::Descriptors> all;
+  for (const Line& line : lines_) all.push_back(line.wire->descriptors());
+  return all;
+}
+
+wire::WireCounters Wires::counters() const {
+  wire::WireCounters sum;
+  for (const Line& line : lines_) sum += line.wire->counters();
+  return sum;
+}
+
+std::optional<wire::FaultCounters> Wires::fault_counters() const {
+  std::optional<wire::FaultCounters> sum;
+  for (const Line& line : lines_) {
+    if (line.faults == nullptr) continue;
+    if (!sum) sum.emplace();
+    *sum += line.faults->fault_counters();
+  }
+  return sum;
+}
+
+Instant Wires::delayed_until() const {
+  Instant last{};
+  for (const Line& line : lines_) {
+    if (line.faults != nullptr) last = std::max(last, line.faults->empty_at());
+  }
+  return last;
+}
+
+bool Wires::Line::has_new_send_error() {
+  const std::uint64_t count = wire->counters().send_errors;
+  if (count == send_errors) return false;
+  send_errors = count;
+  if (wire->last_send_error() == reported) return false;
+  reported = wire->last_send_error();
+  return true;
+}
+
+void Wires::abandon() {
+  for (Line& line : lines_) line.wire->abandon();
+  capture_.reset();
+}
+
+}  // namespace verbena::host
