@@ -21,7 +21,7 @@
 namespace verbena::host {
 
 /// The ports that a datagram queue pair sends from: one at each of its device's addresses. They are
-/// added with the engine's lock and read without it, also while it sends: its device may get an
+/// added with the shard's lock and read without it, also while it sends: its device may get an
 /// address. So an entry is complete before it is counted, and stays where it is.
 class SourcePorts {
  public:

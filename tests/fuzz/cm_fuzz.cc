@@ -326,7 +326,7 @@ Step step_of(const test::Captured& c) {
 }
 
 /// Our end of a recording: what comes from its host `from` comes in, after `first`.
-Bytes conversation(const Recording& recording, const IpAddress& from, std::vector<Step> first) {
+Bytes replayed(const Recording& recording, const IpAddress& from, std::vector<Step> first) {
   for (const test::Captured& c : recording) {
     if (c.source != from || !packet::cm_target(c.payload)) continue;
     first.push_back(step_of(c));
@@ -406,9 +406,9 @@ std::vector<Bytes> seeds_of(const std::vector<Recording>& recordings) {
     const auto first = std::ranges::find_if(
         r, [](const test::Captured& c) { return packet::cm_target(c.payload).has_value(); });
     if (first == r.end()) continue;
-    out.push_back(conversation(r, first->source, {}));
-    out.push_back(conversation(r, first->destination, {{.action = connect}}));
-    out.push_back(conversation(r, first->destination, {{.action = ask}}));
+    out.push_back(replayed(r, first->source, {}));
+    out.push_back(replayed(r, first->destination, {{.action = connect}}));
+    out.push_back(replayed(r, first->destination, {{.action = ask}}));
   }
   return out;
 }

@@ -278,7 +278,7 @@ Bytes every_opcode(std::uint8_t qp) {
   return out;
 }
 
-Bytes conversation(const Recording& recording, std::uint8_t serving, std::uint8_t asking) {
+Bytes replayed(const Recording& recording, std::uint8_t serving, std::uint8_t asking) {
   constexpr std::size_t kLongest = 16'384;
   Bytes out;
   for (const test::Captured& c : recording) {
@@ -384,15 +384,15 @@ std::vector<Bytes> seeds_of(const std::vector<Recording>& recordings) {
     if (r.empty() || r[0].payload.empty()) continue;
     switch (static_cast<packet::Service>(r[0].payload[0] >> 5)) {
       case packet::Service::uc:
-        out.push_back(conversation(r, 3, 3));
+        out.push_back(replayed(r, 3, 3));
         break;
       case packet::Service::ud:
-        out.push_back(conversation(r, 4, 4));
+        out.push_back(replayed(r, 4, 4));
         break;
       default:
-        out.push_back(conversation(r, 1, 0));
-        out.push_back(conversation(r, 2, 2));
-        out.push_back(conversation(r, 5, 6));
+        out.push_back(replayed(r, 1, 0));
+        out.push_back(replayed(r, 2, 2));
+        out.push_back(replayed(r, 5, 6));
         break;
     }
   }

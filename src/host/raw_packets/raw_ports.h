@@ -20,8 +20,8 @@
 namespace verbena::host {
 
 /// Where raw packet queue pairs meet their interfaces: each sends through a socket of its own, and
-/// those that have rules on one interface share one that receives. Not thread-safe: the NIC's lock
-/// guards it.
+/// those that have rules on one interface share one that receives. Not thread-safe: the shard's
+/// lock guards it.
 class RawPorts final : public packet::EthernetSink {
  public:
   /// Of the memory that frames pass through on their way to and from the program's.

@@ -149,7 +149,7 @@ TEST_F(Connect, CallsOutOfTurnAreErrors) {
   EXPECT_FALSE(a.cm.disconnect(*id, {}, now).ok());
   EXPECT_FALSE(a.cm.notify_established(*id).ok());
   EXPECT_EQ(a.cm.accept(ConnectionId{77}, reply(), now).error().message,
-            "accept: connection 77 is over or never was");
+            "accept: connection 77 doesn't exist: it ended or was never made");
   a.cm.destroy(ConnectionId{77}, now);  // fine
 }
 

@@ -9,9 +9,9 @@
 namespace verbena::wire::test {
 namespace {
 
-class Crowd : public testing::Test {
+class SharedAddress : public testing::Test {
  protected:
-  explicit Crowd(std::size_t count = 8) {
+  explicit SharedAddress(std::size_t count = 8) {
     for (std::size_t i = 0; i < count; ++i) {
       members.push_back(std::make_unique<Station>(address));
     }
@@ -65,19 +65,19 @@ class Crowd : public testing::Test {
   std::vector<std::unique_ptr<Station>> members;
 };
 
-TEST_F(Crowd, GetsEachFrameWithoutADetour) {
+TEST_F(SharedAddress, GetsEachFrameWithoutADetour) {
   settle(all());
   expect_steered();
   EXPECT_EQ(handed_over(), 0u);
 }
 
-TEST_F(Crowd, GetsEachFrameBeforeItHasSettledToo) {
+TEST_F(SharedAddress, GetsEachFrameWhileItStillChanges) {
   send_to_each(10);
   EXPECT_TRUE(run_until(all(), [&] { return each_has(10); }));
   EXPECT_EQ(dropped(), 0u);
 }
 
-TEST_F(Crowd, SurvivesAMemberThatLeaves) {
+TEST_F(SharedAddress, SurvivesAMemberThatLeaves) {
   settle(all());
   members.erase(members.begin() + 2);
   settle(all());
@@ -85,7 +85,7 @@ TEST_F(Crowd, SurvivesAMemberThatLeaves) {
   EXPECT_EQ(handed_over(), 0u) << "a wire that leaves tells the others to look where they are";
 }
 
-TEST_F(Crowd, SurvivesAMemberThatIsKilled) {
+TEST_F(SharedAddress, SurvivesAMemberThatIsKilled) {
   // In the middle of the kernel's array, so that its end moves there.
   ChildStation child{address, all()};
   members.push_back(std::make_unique<Station>(address));
@@ -111,7 +111,7 @@ TEST_F(Crowd, SurvivesAMemberThatIsKilled) {
   EXPECT_EQ(std::count(live.begin(), live.end(), child.slot()), 0) << "its name is gone";
 }
 
-TEST_F(Crowd, HandsOverWhatAForeignProgramMisdirectsAndRepairsIt) {
+TEST_F(SharedAddress, HandsOverWhatAForeignProgramMisdirectsAndRepairsIt) {
   settle(all());
   // Somebody of the group steers everything to its first socket.
   Fd intruder{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
@@ -142,7 +142,7 @@ TEST_F(Crowd, HandsOverWhatAForeignProgramMisdirectsAndRepairsIt) {
   expect_steered();
 }
 
-TEST_F(Crowd, AForkedChildThatAbandonsItsWireChangesNothing) {
+TEST_F(SharedAddress, AForkedChildThatAbandonsItsWireChangesNothing) {
   settle(all());
   const pid_t child = ::fork();
   if (child == 0) {
@@ -158,7 +158,7 @@ TEST_F(Crowd, AForkedChildThatAbandonsItsWireChangesNothing) {
   EXPECT_EQ(handed_over(), 0u);
 }
 
-TEST_F(Crowd, AStoppedMemberStopsNobody) {
+TEST_F(SharedAddress, AStoppedMemberStopsNobody) {
   ChildStation child{address, all()};
   settle(all());
   child.stop();
@@ -174,7 +174,7 @@ TEST_F(Crowd, AStoppedMemberStopsNobody) {
   expect_steered();
 }
 
-TEST_F(Crowd, IgnoresProbesOfStrangers) {
+TEST_F(SharedAddress, IgnoresProbesOfStrangers) {
   settle(all());
   const RawSender stranger{loopback(22)};
   for (std::uint16_t index = 0; index < 8; ++index) {
