@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "host/clock.h"
+#include "packet/bth.h"
 #include "packet/cm_steering.h"
 
 namespace verbena::host {
@@ -79,7 +80,11 @@ bool ConnectionService::pass_to_listener(const packet::Datagram& d) {
 }
 
 void ConnectionService::undelivered(const wire::Undelivered& u, Instant now) {
-  const packet::Datagram back{.source = u.destination, .destination = u.source, .bytes = u.bytes};
+  if (u.bytes.size() < packet::Bth::kSize) return;
+  const packet::Datagram back{.source = u.destination,
+                              .destination = u.source,
+                              .destination_qpn = packet::destination_qpn_of(u.bytes),
+                              .bytes = u.bytes};
   if (const auto mad = mad_of(back)) manager_.undelivered(*mad, u.code, now);
 }
 
