@@ -20,8 +20,8 @@ namespace {
 constexpr auto kFooter =
     R"(Sizes take K, M, G (powers of 1024). Faults change the packets that each end sends.
 
-Exit status: 0 shown and checked; 1 it failed (the reason is printed); 2 usage; 77 skipped,
-because the device can't do it (the reason is printed).)";
+Exit status: 0 if shown and checked; 1 if it failed (the reason is printed); 2 if an option is
+wrong; 77 if skipped, because the device can't do it (the reason is printed).)";
 
 /// Options that Verbena's device itself serves, through its variables.
 struct DeviceOptions {
@@ -58,12 +58,12 @@ std::string one_value(const std::string& text) {
 }
 
 void add_device_options(CLI::App& app, DeviceOptions& options) {
-  constexpr std::array kMeanings{"Lose this part of the packets: 1%",
-                                 "Send this part of the packets twice",
-                                 "Let this part of the packets arrive late, after others",
-                                 "Flip a bit in this part of the packets",
-                                 "Delay each packet, with jitter: 2ms~0.5ms",
-                                 "Limit the rate: 100Mbit",
+  constexpr std::array kMeanings{"Drop this share of the packets, for example 1%",
+                                 "Send this share of the packets twice",
+                                 "Let this share of the packets arrive late, after others",
+                                 "Flip a bit in this share of the packets",
+                                 "Delay each packet, for example 2ms, or 2ms~0.5ms with jitter",
+                                 "Limit the rate, for example to 100Mbit",
                                  "Seed of the random numbers that choose the packets"};
   for (std::size_t i = 0; i < options.faults.size(); ++i) {
     auto& [name, value] = options.faults[i];
@@ -187,8 +187,8 @@ Options parse(int argc, char** argv, const Defaults& defaults) {
   CLI::App* server = nullptr;
   CLI::App* client = nullptr;
   if (defaults.two_ends) {
-    server = app.add_subcommand("server", "Be the server only");
-    client = app.add_subcommand("client", "Be the client only, of the server on HOST");
+    server = app.add_subcommand("server", "Run only the server");
+    client = app.add_subcommand("client", "Run only the client; the server is on HOST");
     client->add_option("HOST", options.host, "The server's name or address")->required();
     app.require_subcommand(0, 1);
   }

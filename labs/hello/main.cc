@@ -68,7 +68,7 @@ void add_options(lab::OwnOptions& own) {
   own.choice(
       "--without", access,
       {{"remote_write", rdma::Access::remote_read}, {"remote_read", rdma::Access::remote_write}},
-      "Server: a right that the memory lacks");
+      "Server: register the memory without this right");
 }
 
 }  // namespace

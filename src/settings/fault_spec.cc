@@ -19,7 +19,7 @@ struct Unit {
 constexpr std::array<Unit, 4> kTimes{{{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}}};
 constexpr std::array<Unit, 4> kRates{{{"bit", 1}, {"Kbit", 1e3}, {"Mbit", 1e6}, {"Gbit", 1e9}}};
 
-constexpr std::string_view kShareForm = "a share of the frames, 0% to 100% or 0 to 1";
+constexpr std::string_view kShareForm = "a probability, 0% to 100% or 0 to 1";
 constexpr std::string_view kDelayForm =
     "TIME or TIME~JITTER, at most 60s, in ns, us, ms or s: 2ms or 2ms~0.5ms";
 constexpr std::string_view kRateForm = "1Kbit to 1000Gbit, in bit, Kbit, Mbit or Gbit";

@@ -178,7 +178,7 @@ def all_cases(names):
         Refused(LO, "labs/wrong/every/two-faults-in-one", labs=tuple(names),
                 arguments=("--dup=1%,reorder=5%",), status=USAGE, says=("one value",)),
         Refused(LO, "labs/wrong/every/one-file-for-two", labs=tuple(names),
-                arguments=("--pcap", "./x", "--trace", "x"), status=USAGE, says=("name another file",)),
+                arguments=("--pcap", "./x", "--trace", "x"), status=USAGE, says=("use two files",)),
         Refused(LO, "labs/wrong/every/device", labs=tuple(names),
                 arguments=("--device", "vb_nosuch", "--timeout", "5"),
                 says=("vb_nosuch.*there is vb_lo",)),

@@ -343,7 +343,7 @@ def run_cases():
     yield Tool(LO, "tool/netns-left-alone", arguments("netns", "left", "--", "cat", "/proc/net/dev"),
                ("^ *left:",))
     yield Tool(LO, "tool/netns-right-of-nothing", arguments("netns", "right", "--", "true"),
-               ("there is no right side here",), 2)
+               ("not inside verbena netns",), 2)
     yield Tool(LO, "tool/help", arguments("--help"), (r"^Examples:\n  verbena devices",))
 
 
@@ -358,7 +358,7 @@ def all_cases():
                     ("full1", "no address")), ("vb_full0", "vb_lo"), quick=True),
         Interfaces(LO, "devices/whose-roce-is-taken", PLANTED,
                    (("down0", "down"), ("bare0", "no address"), ("full1", "no address"),
-                    ("full0", "hardware speaks RoCE itself: use mlx5_0"),
+                    ("full0", "a RoCE card with its own device: use mlx5_0"),
                     ("lo", "rxe owns its UDP port 4791: use rxe0.*rdma link delete rxe0")), (), 1),
         PortHeld(LO, "tool/port-held-by-a-program"),
         PortHeld(LO, "tool/port-held-by-another-user", by_verbena=True),

@@ -26,10 +26,10 @@ constexpr std::array kDrops{
     Word{"drop_qkey", "wrong Q_Key"},
     Word{"drop_no_receive", "no receive posted"},
     Word{"drop_too_long", "longer than the receive"},
-    Word{"drop_response", "nothing waits for it"},
+    Word{"drop_response", "no request waits for it"},
     Word{"drop_no_memory", "out of memory"},
     Word{"icrc_errors", "damaged"},
-    Word{"handover_drops", "could not be passed on"},
+    Word{"handover_drops", "not forwarded to its process"},
 };
 
 constexpr std::array kRetries{

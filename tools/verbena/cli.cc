@@ -33,8 +33,8 @@ constexpr auto kRunExamples = R"(Examples:
   tshark -r out.pcapng --disable-protocol rpcordma
   verbena run --stats --trace out.jsonl -- ib_write_bw -d vb_lo 127.0.0.1
 
-Exit status: that of the program; 2 bad option or VERBENA_* variable; 126 the program can't run
-on our device (the reason is printed); 127 there is no such program.)";
+Exit status: that of the program; 2 if an option or VERBENA_* variable is wrong; 126 if the program
+can't run on our device (the reason is printed); 127 if there is no such program.)";
 
 constexpr auto kEnvExamples = R"text(Examples:
   eval "$(verbena env)"; ibv_devices
@@ -46,7 +46,7 @@ constexpr auto kEnvExamples = R"text(Examples:
 For docker and systemd, name the files of --pcap, --trace and --stats as the program sees them.
 A container needs Verbena at the same path. Setuid and static programs don't see our devices.
 
-Exit status: 0; 2 bad option or VERBENA_* variable.)text";
+Exit status: 0; 2 if an option or VERBENA_* variable is wrong.)text";
 
 constexpr auto kTraceExamples = R"(Examples:
   verbena trace -- sh -c 'ibv_rc_pingpong -d vb_lo -g 0 & ibv_rc_pingpong -d vb_lo -g 0 localhost'
@@ -60,37 +60,39 @@ Exit status: the program's own.)";
 
 constexpr auto kReportExamples = R"(Examples:
   verbena report out.jsonl                        a ladder for each conversation, then a summary
-  verbena report out.jsonl --only errors          losses, repetitions, refusals, failures
+  verbena report out.jsonl --only errors          losses, retransmissions, NAKs, failed requests
   verbena report out.jsonl --html out.html        one page to zoom and click, for any browser
-  verbena report left.jsonl right.jsonl           of two machines: matched packet by packet
-  verbena report capture.pcapng                   of any RoCEv2 device: hardware, the kernel's
+  verbena report left.jsonl right.jsonl           two machines, merged packet by packet
+  verbena report capture.pcapng                   a capture of any device: hardware, SoftRoCE
 
 FILE is a trace (--trace FILE of verbena run) or a capture (pcapng or pcap; tcpdump -w, --pcap).
 Times are milliseconds since the first event of the report.
 
-Exit status: 0; 1 when a file can't be read or written.)";
+Exit status: 0; 1 if a file can't be read or written.)";
 
 constexpr auto kCompletionExamples = R"text(Examples:
   source <(verbena completion bash)
   verbena completion fish > ~/.config/fish/completions/verbena.fish
 
-An installed Verbena has put these scripts into the folders where the shells look.)text";
+make install and the packages install these scripts.)text";
 
 constexpr auto kDevicesExamples = R"(Examples:
   verbena devices
   verbena devices --json | jq -r '.[].name // empty'
 
-After the devices come the interfaces without one, with the reason (JSON: name null, problem).
+At the end, lists the interfaces without a device, with the reason (JSON: "name" is null, "problem"
+has the reason).
 
-Exit status: 0; 1 there is no device.)";
+Exit status: 0; 1 if there is no device.)";
 
 constexpr auto kStatExamples = R"(Examples:
   verbena stat
   verbena stat --watch 1
   verbena stat --json | jq '.[] | {pid, program, ports}'
 
-Shows your own processes in this network namespace. Bytes include IP and UDP headers. Errors are
-damaged packets, refused packets and failed requests; --json has each under the kernel's name.
+Shows your own processes in this network namespace. Bytes include IP and UDP headers. ERRORS counts
+damaged packets, packets lost at a full socket, packets that the kernel refused, failed sends and
+CQ overruns; --json has each under the kernel's name.
 
 Exit status: 0, even if there is no such process.)";
 
@@ -101,7 +103,7 @@ constexpr auto kNetnsExamples = R"(Examples:
   verbena netns --mtu 9000 -- sh -c '
     verbena netns right -- verbena lab hello server & verbena lab hello client 10.99.0.2; wait'
 
-Exit status: that of the command; 1 the namespaces can't be made (the reason is printed).)";
+Exit status: that of the command; 1 if the namespaces can't be made (the reason is printed).)";
 
 constexpr std::array kLogLevels{"off", "error", "warn", "info", "debug"};
 constexpr std::array kShells{"bash", "zsh", "fish"};
@@ -121,7 +123,7 @@ std::string check_faults(const std::string& spec) {
 /// CLI11 takes any next word for the value, even "--" or an option.
 std::string check_file(const std::string& name) {
   if (!name.starts_with('-')) return "";
-  return fmt::format("{} is an option, and FILE is missing (for a file of that name: ./{})", name,
+  return fmt::format("FILE is missing before \"{}\" (if the file has this name, write ./{})", name,
                      name);
 }
 
@@ -135,7 +137,7 @@ std::string check_wire(const std::string& name) {
 /// The options that `verbena run` and `verbena env` share.
 void add_variable_options(CLI::App* command, VariableOptions& options) {
   command->add_flag("--only", options.only, "Hide the devices of real hardware (VERBENA_ONLY=1)");
-  command->add_option("--log", options.log, "Set what is logged to stderr (VERBENA_LOG)")
+  command->add_option("--log", options.log, "Set the level of the log on stderr (VERBENA_LOG)")
       ->check(CLI::IsMember(kLogLevels));
   command
       ->add_option("--faults", options.faults,
@@ -146,8 +148,8 @@ void add_variable_options(CLI::App* command, VariableOptions& options) {
       ->check(CLI::Validator{check_faults, ""});
   command
       ->add_option("--pcap", options.pcap,
-                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); the "
-                   "file of a second process has its process id in the name")
+                   "Write every frame sent and received to FILE, as pcapng (VERBENA_PCAP); "
+                   "further processes add their process id to the name")
       ->type_name("FILE")
       ->check(CLI::Validator{check_file, ""});
   command
@@ -230,7 +232,7 @@ void add_env(Cli& cli) {
   cli.env = cli.app.add_subcommand(
       "env", "Print the variables that verbena run sets, for a shell, a service or a container");
   add_variable_options(cli.env, cli.env_options.variables);
-  cli.env->add_option("--format", cli.env_options.format, "Choose the program that reads them")
+  cli.env->add_option("--format", cli.env_options.format, "Choose the format")
       ->check(CLI::IsMember(kEnvFormats))
       ->capture_default_str();
   cli.env->footer(kEnvExamples);
@@ -243,11 +245,12 @@ void add_trace(Cli& cli) {
   cli.trace->add_option("-o,--output", options.output, "Keep the trace in FILE")
       ->type_name("FILE")
       ->check(CLI::Validator{check_file, ""});
-  cli.trace->add_option("--html", options.html, "Write the report as one page, to FILE")
+  cli.trace->add_option("--html", options.html, "Write the report to FILE, as one HTML page")
       ->type_name("FILE")
       ->check(CLI::Validator{check_file, ""});
-  cli.trace->add_flag("--report", options.report, "Print the report also with -o");
-  cli.trace->add_option("--faults", options.faults, "As verbena run has it: drop=1%,delay=2ms, …")
+  cli.trace->add_flag("--report", options.report, "With -o, also print the report");
+  cli.trace
+      ->add_option("--faults", options.faults, "Faults, as for verbena run: drop=1%,delay=2ms,…")
       ->type_name("SPEC")
       ->check(CLI::Validator{check_faults, ""});
   cli.trace->add_option("PROGRAM", options.command, "The program and its arguments")
@@ -259,24 +262,30 @@ void add_trace(Cli& cli) {
 void add_report(Cli& cli) {
   ReportOptions& options = cli.report_options;
   cli.report = cli.app.add_subcommand(
-      "report", "Show what traces and captures hold: every packet between its two ends");
+      "report", "Draw the packets of traces and captures between their two ends");
   cli.report->add_option("FILE", options.files, "Traces and captures")
       ->required()
       ->type_name("FILE…");
-  cli.report->add_option("--qp", options.qpn, "Only this queue pair and its peer: 0x0001a2")
+  cli.report
+      ->add_option("--qp", options.qpn,
+                   "Show only this queue pair and its peer, for example 0x0001a2")
       ->type_name("QPN");
-  cli.report->add_option("--from", options.from, "Only from this time on")
+  cli.report->add_option("--from", options.from, "Show only events from this time on")
       ->type_name("MILLISECONDS");
-  cli.report->add_option("--to", options.to, "Only up to this time")->type_name("MILLISECONDS");
-  cli.report->add_option("--only", options.only, "Only signs of trouble")
+  cli.report->add_option("--to", options.to, "Show only events up to this time")
+      ->type_name("MILLISECONDS");
+  cli.report->add_option("--only", options.only, "Show only losses, NAKs, retries and errors")
       ->check(CLI::IsMember({"errors"}));
   cli.report->add_flag("--states", options.states, "Show changes of state, too");
-  cli.report->add_flag("--fold", options.fold, "Print what repeats itself once");
-  cli.report->add_option("--lines", options.lines, "At most so many lines of each ladder")
+  cli.report->add_flag("--fold", options.fold, "Print repeated lines once");
+  cli.report->add_option("--lines", options.lines, "Print at most COUNT lines of each ladder")
       ->type_name("COUNT");
   cli.report->add_flag("--summary", options.summary, "Print the summary only");
-  cli.report->add_flag("--requests", options.requests, "List every request, not the slowest 20");
-  cli.report->add_option("--html", options.html, "Write one self-contained page to FILE")
+  cli.report->add_flag("--requests", options.requests,
+                       "List every request, not only the slowest 20");
+  cli.report
+      ->add_option("--html", options.html,
+                   "Write the report to FILE, as one self-contained HTML page")
       ->type_name("FILE")
       ->check(CLI::Validator{check_file, ""});
   cli.report->add_option("--svg", options.svg, "Write the first ladder as a picture to FILE")
@@ -322,8 +331,7 @@ void add_netns(Cli& cli) {
 }
 
 void add_texts(Cli& cli) {
-  cli.completion =
-      cli.app.add_subcommand("completion", "Print a script for the completion of a shell");
+  cli.completion = cli.app.add_subcommand("completion", "Print the completion script for a shell");
   cli.completion->add_option("SHELL", cli.shell, "The shell")
       ->required()
       ->check(CLI::IsMember(kShells));
@@ -376,7 +384,7 @@ int main_of_verbena(int argc, char** argv) {
   const auto commands = cli.app.get_subcommands([](const CLI::App*) { return true; });
   if (argc > 1 && *argv[1] != '-' &&
       std::ranges::none_of(commands, [&](CLI::App* c) { return c->get_name() == argv[1]; })) {
-    fmt::print(stderr, "verbena: there is no command \"{}\"; verbena --help shows them\n", argv[1]);
+    fmt::print(stderr, "verbena: there is no command \"{}\"; verbena --help lists them\n", argv[1]);
     return kExitUsage;
   }
   try {

@@ -30,16 +30,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr auto kLabUsage =
-    R"(usage: verbena lab list                       shows the labs, with the idea of each
+    R"(usage: verbena lab list                       lists the labs, with a line about each
        verbena lab NAME [OPTION…]             runs both ends on this machine
-       verbena lab NAME server [OPTION…]      runs one end here …
-       verbena lab NAME client HOST [OPTION…] … and the other there (two-qp and verbs are one
-                                              process; labs with ranks take --ranks N --rank I
-                                              --root HOST)
-       verbena lab NAME --ladder [OPTION…]    runs it, then draws its packets; --ladder=LINES draws
-                                              so many lines, 0 all [60]
+       verbena lab NAME server [OPTION…]      runs the server only
+       verbena lab NAME client HOST [OPTION…] runs the client only, against HOST
+       verbena lab NAME --ladder [OPTION…]    runs it, then draws its packets; --ladder=LINES limits
+                                              the drawing (default 60, 0: no limit)
        verbena lab NAME --help                shows what NAME does, and its options
        verbena lab all [OPTION…]              runs every lab and prints a table of the results
+
+two-qp and verbs are one process each, without server and client. Labs with ranks take
+--ranks N --rank I --root HOST instead.
 )";
 
 /// The value of an option, in either spelling; empty: the option is missing.
@@ -74,7 +75,7 @@ std::string prepare_environment(const std::string& library,
   if (is_hardware(value_of("--device", arguments))) return "";
   const std::string pcap = value_of("--pcap", arguments), trace = value_of("--trace", arguments);
   if (!resolved(pcap).empty() && resolved(pcap) == resolved(trace)) {
-    return fmt::format("--trace {} is also the file of --pcap; name another file", trace);
+    return fmt::format("--trace and --pcap name the same file {}; use two files", trace);
   }
   // Emptied here, so that both ends find it new; see `verbena run`.
   for (const std::string& path : {pcap, trace}) {
@@ -106,8 +107,8 @@ bool is_known(const std::vector<LabEntry>& labs, const std::string& name) {
 int unknown(const std::vector<LabEntry>& labs, const std::string& name) {
   const auto meant = nearest_lab(labs, name);
   return fail("lab", kExitUsage,
-              fmt::format("there is no lab \"{}\"{}; verbena lab list shows them", name,
-                          meant ? fmt::format(": did you mean {}?", *meant) : ""));
+              fmt::format("there is no lab \"{}\"{} verbena lab list shows all labs", name,
+                          meant ? fmt::format(". Did you mean {}?", *meant) : ";"));
 }
 
 /// What --ladder or --ladder=LINES asks for.
@@ -130,7 +131,7 @@ Ladder take_ladder(std::vector<std::string>& arguments) {
     const char* const end = rest.data() + rest.size();
     const auto [stop, problem] = std::from_chars(rest.data() + 1, end, ladder.lines);
     if (problem != std::errc{} || stop != end) {
-      throw std::invalid_argument{fmt::format("{} is no number of lines", argument)};
+      throw std::invalid_argument{fmt::format("{}: LINES must be a number", argument)};
     }
     return true;
   });
@@ -196,7 +197,7 @@ std::vector<std::string> arguments_for(const LabEntry& lab, const TakenOptions& 
     if (taken.contains(option.name)) {
       arguments.insert(arguments.end(), option.words.begin(), option.words.end());
     } else {
-      fmt::print("{:<18} runs without {}, because it doesn't take it\n", lab.name,
+      fmt::print("{:<18} runs without {}: this lab doesn't have the option\n", lab.name,
                  shell_quoted(option.words));
     }
   }
@@ -268,10 +269,8 @@ int lab(const std::vector<std::string>& words) {
   const std::string& name = words.front();
   std::vector<std::string> arguments{words.begin() + 1, words.end()};
   if (name == "list") {
-    return arguments.empty()
-               ? list(labs, folder)
-               : fail("lab", kExitUsage,
-                      fmt::format("list {}: list takes no options", arguments.front()));
+    return arguments.empty() ? list(labs, folder)
+                             : fail("lab", kExitUsage, "\"verbena lab list\" takes no arguments");
   }
   try {
     std::optional<TraceFile> trace;

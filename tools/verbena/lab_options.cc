@@ -29,8 +29,11 @@ GivenOptions split_options(const std::vector<std::string>& words, const TakenOpt
     if (known == any.end()) {
       given.problem =
           word.starts_with("-")
-              ? fmt::format("no lab takes {}", name)
-              : fmt::format("\"{}\": all runs both ends here and takes only options", word);
+              ? fmt::format("no lab has the option {}", name)
+              : fmt::format(
+                    "\"{}\": \"verbena lab all\" takes only options, because it runs both "
+                    "ends here",
+                    word);
       return given;
     }
     given.options.push_back({name, {word}});

@@ -80,7 +80,7 @@ std::string options(const std::vector<OptionDescription>& list) {
 }
 
 std::string variables() {
-  std::string text = ".SH ENVIRONMENT\nEach is an option of verbena\\-run(1), too.\n";
+  std::string text = ".SH ENVIRONMENT\nEach variable is also an option of verbena\\-run(1).\n";
   for (const settings::Variable& variable : settings::variables()) {
     text += fmt::format(".TP\n\\fB{}\\fR=\\fI{}\\fR\n{}\n", variable.name, roff(variable.form),
                         roff(variable.meaning));

@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <system_error>
+#include <stdexcept>
 
 #include "tools/verbena/argv.h"
 #include "tools/verbena/commands.h"
@@ -34,8 +34,9 @@ Try:  verbena netns right -- verbena lab hello server &
       verbena lab hello client 10.99.0.2
 )";
 
-[[noreturn]] void fail(const std::string& what) {
-  throw std::system_error{errno, std::generic_category(), what};
+/// `next`: what the user can do, behind the reason of errno.
+[[noreturn]] void fail(const std::string& what, std::string_view next = "") {
+  throw std::runtime_error{fmt::format("{}: {}{}", what, std::strerror(errno), next)};
 }
 
 void write_file(const char* path, const std::string& text) {
@@ -52,8 +53,9 @@ void enter_user_namespace() {
   const auto group = getgid();
   if (unshare(CLONE_NEWUSER) != 0) {
     fail(
-        "a user namespace (sysctl kernel.unprivileged_userns_clone, user.max_user_namespaces; "
-        "in a container it may be forbidden)");
+        "can't make a user namespace",
+        ". Check sysctl kernel.unprivileged_userns_clone and user.max_user_namespaces; a container "
+        "may forbid it");
   }
   write_file("/proc/self/setgroups", "deny");
   write_file("/proc/self/uid_map", fmt::format("0 {} 1", user));
@@ -61,7 +63,7 @@ void enter_user_namespace() {
 }
 
 void enter_network_namespace() {
-  if (unshare(CLONE_NEWNET) != 0) fail("a network namespace");
+  if (unshare(CLONE_NEWNET) != 0) fail("can't make a network namespace");
 }
 
 /// A child that only holds the right namespace; it ends with us.
@@ -84,7 +86,7 @@ pid_t hold_right_namespace() {
   close(ends[0]);
   if (!holds) {
     errno = EPERM;
-    fail("the right network namespace");
+    fail("can't make the right network namespace");
   }
   return child;
 }
@@ -92,8 +94,7 @@ pid_t hold_right_namespace() {
 void shell(const std::string& commands) {
   const int status = std::system(("set -e; PATH=$PATH:/usr/sbin:/sbin; " + commands).c_str());
   if (status == 0) return;
-  errno = EIO;
-  fail("ip (package iproute2), see above");
+  throw std::runtime_error{"the command ip failed (see above); it is in the package iproute2"};
 }
 
 /// One side's end of the cable. IPv6 addresses are usable at once, where /proc/sys can be written;
@@ -176,8 +177,8 @@ int netns(const NetnsOptions& options) {
     if (holder == nullptr && options.side != "right") return run_in_new_namespaces(options);
     if (holder == nullptr) {
       fmt::print(stderr,
-                 "verbena netns right: there is no right side here; start `verbena netns` "
-                 "and run this command in its shell\n");
+                 "verbena netns right: this shell is not inside verbena netns; start it first, "
+                 "then run this command in its shell\n");
       return kExitUsage;
     }
     if (options.command.empty()) {
@@ -185,7 +186,7 @@ int netns(const NetnsOptions& options) {
       return kExitUsage;
     }
     return run_beside(holder, options.command);
-  } catch (const std::system_error& error) {
+  } catch (const std::runtime_error& error) {
     fmt::print(stderr, "verbena netns: {}\n", error.what());
     return kExitFailure;
   }

@@ -28,7 +28,7 @@ PreparedOutput prepare_output(const std::string& path, EarlierContent content) {
     file.problem = fmt::format("{}: ftruncate: {}", path, std::strerror(errno));
   }
   if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
-    file.problem = fmt::format("{}: not a regular file; name one", path);
+    file.problem = fmt::format("{} is not a regular file; name another file", path);
   }
   close(fd);
   return file;

@@ -69,7 +69,7 @@ std::optional<std::string> check_script(const std::string& path, const std::stri
   std::string interpreter;
   words >> interpreter;
   if (interpreter.empty()) return refuse(path, "a script whose #! names no interpreter");
-  if (depth >= kMaxScriptDepth) return refuse(path, "scripts that interpret each other too deeply");
+  if (depth >= kMaxScriptDepth) return refuse(path, "too many nested script interpreters");
   auto problem = check(interpreter, depth + 1);
   if (problem) return fmt::format("{}: its interpreter can't be used: {}", path, *problem);
 

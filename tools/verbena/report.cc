@@ -49,8 +49,9 @@ std::string sources_text(const report::Model& model) {
   std::string text;
   for (const report::Source& source : model.sources) {
     if (!source.shifted) continue;
-    text += fmt::format("{}: its clock is shifted by {:.3f} ms, so that packets fit\n",
-                        report::printable(source.file), static_cast<double>(source.offset) / 1e6);
+    text +=
+        fmt::format("{}: times shifted by {:.3f} ms, so that no packet arrives before it leaves\n",
+                    report::printable(source.file), static_cast<double>(source.offset) / 1e6);
   }
   for (const std::string& remark : model.remarks) text += report::printable(remark) + "\n";
   return text;

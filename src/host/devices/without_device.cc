@@ -19,7 +19,7 @@ std::optional<std::string> reason_of(const Link& link, const RoceInterface* take
         taken->device);
   }
   if (taken != nullptr)
-    return fmt::format("its hardware speaks RoCE itself: use {}", taken->device);
+    return fmt::format("it is a RoCE card with its own device: use {}", taken->device);
   if (!link.enabled()) return fmt::format("it is down: `ip link set {} up`", link.name);
   if (link.addresses.empty()) {
     return fmt::format("it has no address: `ip addr add ADDRESS/LENGTH dev {}`", link.name);

@@ -61,7 +61,7 @@ TEST(LabOptions, ValuesStayWithTheirOptions) {
 
 TEST(LabOptions, WhatNoLabTakesIsAProblem) {
   const TakenOptions any = parse_taken_options("--size VALUE\n--stats\n");
-  EXPECT_EQ(split_options({"--colour"}, any).problem, "no lab takes --colour");
+  EXPECT_EQ(split_options({"--colour"}, any).problem, "no lab has the option --colour");
   EXPECT_EQ(split_options({"--size"}, any).problem, "--size: its value is missing");
   EXPECT_NE(split_options({"server"}, any).problem, "");
 }

@@ -113,7 +113,7 @@ TEST_F(ProgramCheck, FollowsScriptsToTheirInterpreter) {
 
 TEST_F(ProgramCheck, RefusesAScriptThatInterpretsItself) {
   const std::string path = (folder_ / "program").string();
-  EXPECT_THAT(reason_to_refuse(write("#!" + path + "\n")).value(), HasSubstr("too deeply"));
+  EXPECT_THAT(reason_to_refuse(write("#!" + path + "\n")).value(), HasSubstr("too many nested"));
 }
 
 TEST(FindProgram, LooksInPathOnlyForPlainNames) {

@@ -43,7 +43,7 @@ TEST(WithoutDevice, EachReasonHasItsNextStep) {
   EXPECT_EQ(found[0].interface, "a");
   EXPECT_THAT(found[0].reason, HasSubstr("it is down: `ip link set a up`"));
   EXPECT_THAT(found[1].reason, HasSubstr("no address: `ip addr add ADDRESS/LENGTH dev b`"));
-  EXPECT_THAT(found[2].reason, HasSubstr("hardware speaks RoCE itself: use mlx5_0"));
+  EXPECT_THAT(found[2].reason, HasSubstr("a RoCE card with its own device: use mlx5_0"));
   EXPECT_THAT(found[3].reason, HasSubstr("the kernel's rxe owns its UDP port 4791: use rxe0"));
 }
 
