@@ -13,6 +13,7 @@ void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> 
   for (Line& line : lines_) {
     line.faults = std::make_unique<wire::FaultyWire>(*line.wire, spec, room.first(kRoomBytes));
     line.faults->set_tap(capture_.get());
+    line.outermost = line.faults.get();
     room = room.subspan(kRoomBytes);
   }
 }
@@ -24,12 +25,6 @@ void Wires::message(std::uint8_t id, std::span<const std::uint8_t> bytes,
   }
 }
 
-Instant Wires::next_deadline() const {
-  Instant next = kNever;
-  for (const Line& line : lines_) next = std::min(next, line.outermost().next_deadline());
-  return next;
-}
-
 std::vector<wire::Descriptors> Wires::descriptors() const {
   std::vector<wire::Descriptors> all;
   for (const Line& line : lines_) all.push_back(line.wire->descriptors());
@@ -38,7 +33,7 @@ std::vector<wire::Descriptors> Wires::descriptors() const {
 
 wire::WireCounters Wires::counters() const {
   wire::WireCounters sum;
-  for (const Line& line : lines_) sum += line.wire->counters();
+  for (const Line& line : lines_) sum += line.counters;
   return sum;
 }
 
@@ -61,9 +56,7 @@ Instant Wires::delayed_until() const {
 }
 
 bool Wires::Line::has_new_send_error() {
-  const std::uint64_t count = wire->counters().send_errors;
-  if (count == send_errors) return false;
-  send_errors = count;
+  send_errors = counters.send_errors;
   if (wire->last_send_error() == reported) return false;
   reported = wire->last_send_error();
   return true;

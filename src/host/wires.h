@@ -35,13 +35,13 @@ class Wires final : public packet::FrameSink {
 
   /// nullptr: nobody. It outlives the wires, or is taken away.
   void observe(wire::Observer* observer) {
-    for (Line& line : lines_) line.outermost().observe(observer);
+    for (Line& line : lines_) line.outermost->observe(observer);
   }
 
   /// The wire for frames of this flow to the queue pair `to`.
   [[nodiscard]] wire::Wire& for_path([[maybe_unused]] const packet::Flow& flow,
                                      [[maybe_unused]] Qpn to) {
-    return lines_.front().outermost();
+    return *lines_.front().outermost;
   }
   /// The wire that has addresses.
   [[nodiscard]] wire::Network& network() { return network_; }
@@ -59,7 +59,7 @@ class Wires final : public packet::FrameSink {
   }
   void commit() override { reserved_->commit(); }
   [[nodiscard]] bool full() const override {
-    return std::ranges::all_of(lines_, [](const Line& line) { return line.outermost().full(); });
+    return std::ranges::all_of(lines_, [](const Line& line) { return line.outermost->full(); });
   }
 
   /// Takes what has arrived, a bounded amount. True: there was something.
@@ -74,9 +74,13 @@ class Wires final : public packet::FrameSink {
   /// From the wire `id` of another process.
   void message(std::uint8_t id, std::span<const std::uint8_t> bytes, wire::DatagramSink& sink);
   void flush() {
-    for (Line& line : lines_) line.outermost().flush();
+    for (Line& line : lines_) line.outermost->flush();
   }
-  [[nodiscard]] Instant next_deadline() const;
+  [[nodiscard]] Instant next_deadline() const {
+    Instant next = kNever;
+    for (const Line& line : lines_) next = std::min(next, line.outermost->next_deadline());
+    return next;
+  }
   [[nodiscard]] std::vector<wire::Descriptors> descriptors() const;
 
   /// Of all wires together.
@@ -91,7 +95,8 @@ class Wires final : public packet::FrameSink {
   /// reason, not for each frame; nullptr: nothing new.
   [[nodiscard]] const std::string* new_send_error() {
     for (Line& line : lines_) {
-      if (line.has_new_send_error()) return &line.reported;
+      const bool more = line.counters.send_errors != line.send_errors;
+      if (more && line.has_new_send_error()) return &line.reported;
     }
     return nullptr;
   }
@@ -101,15 +106,16 @@ class Wires final : public packet::FrameSink {
 
  private:
   struct Line {
-    explicit Line(std::unique_ptr<wire::Wire> w) : wire{std::move(w)} {}
+    explicit Line(std::unique_ptr<wire::Wire> w)
+        : wire{std::move(w)}, outermost{wire.get()}, counters{wire->counters()} {}
 
-    [[nodiscard]] wire::Wire& outermost() const {
-      return faults != nullptr ? static_cast<wire::Wire&>(*faults) : *wire;
-    }
+    /// There are more send errors than before. True: their reason is new, too.
     [[nodiscard]] bool has_new_send_error();
 
     std::unique_ptr<wire::Wire> wire;
     std::unique_ptr<wire::FaultyWire> faults{};  // around it; nullptr: none
+    wire::Wire* outermost;                       // of these two
+    const wire::WireCounters& counters;
     std::uint64_t send_errors = 0;
     std::string reported{};  // the last reason
   };

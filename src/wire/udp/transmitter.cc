@@ -331,18 +331,23 @@ void Transmitter::fail(Batch& batch, int code) {
 
 void Transmitter::forget_sent() {
   last_has_flow_ = false;
+  arena_full_ = false;
+  head_ = 0;
+  if (std::ranges::all_of(batches_, &Batch::done)) {  // as nearly always
+    batches_.clear();
+    return;
+  }
   std::erase_if(batches_, [](const Batch& batch) { return batch.done; });
   // What waits for full sockets moves together, so that others find the rest of the arena free.
-  head_ = 0;
   for (Batch& batch : batches_) {
     std::memmove(&arena_[head_], &arena_[batch.offset], batch.bytes);
     batch.offset = head_;
     head_ += batch.bytes;
   }
-  arena_full_ = false;
 }
 
 void Transmitter::watch_full_sockets() {
+  if (full_.empty() && batches_.empty()) return;
   std::erase_if(full_, [this](SendSocket* socket) {
     if (socket->blocked) return false;
     kernel::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, socket->fd.get(), nullptr);
