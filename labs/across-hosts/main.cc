@@ -107,21 +107,22 @@ void client(const lab::Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(argc, argv,
-                  {.name = "across-hosts",
-                   .idea = "What two hosts must tell each other, and who gets a completion",
-                   .size = 4096,
-                   .iters = 10,
-                   .layout = 2,
-                   .more =
-                       [](lab::OwnOptions& own) {
-                         own.choice("--mode", only,
-                                    {{"send-only", Mode::send_only},
-                                     {"recv-only", Mode::recv_only},
-                                     {"both", Mode::both}},
-                                    "Client: what its queue pair is for [each, in turn]");
-                         own.choice("--without", barrier, {{"barrier", 0}},
-                                    "Client: send at once, to a server that is late in step 4");
-                       }},
-                  server, client);
+  return lab::run(
+      argc, argv,
+      {.name = "across-hosts",
+       .idea = "Exchange of addresses over TCP; which end gets a completion for which operation",
+       .size = 4096,
+       .iters = 10,
+       .layout = 2,
+       .more =
+           [](lab::OwnOptions& own) {
+             own.choice("--mode", only,
+                        {{"send-only", Mode::send_only},
+                         {"recv-only", Mode::recv_only},
+                         {"both", Mode::both}},
+                        "Client: what its queue pair is for [each, in turn]");
+             own.choice("--without", barrier, {{"barrier", 0}},
+                        "Client: send at once, to a server that is late in step 4");
+           }},
+      server, client);
 }

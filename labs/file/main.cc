@@ -37,11 +37,12 @@ void add_options(lab::OwnOptions& own) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run(argc, argv,
-                  {.name = "file",
-                   .idea = "A file by WRITEs in pieces, kept only when its hash is right",
-                   .size = 4 << 20,
-                   .layout = 2,
-                   .more = add_options},
-                  receiver, sender);
+  return lab::run(
+      argc, argv,
+      {.name = "file",
+       .idea = "A file by WRITE in pieces, kept only when its hash is right; then a secret",
+       .size = 4 << 20,
+       .layout = 2,
+       .more = add_options},
+      receiver, sender);
 }

@@ -37,7 +37,7 @@ void add_options(lab::OwnOptions& own) {
 int main(int argc, char** argv) {
   return lab::run(argc, argv,
                   {.name = "kv-cache",
-                   .idea = "Blocks of a KV cache, READ on demand; who says when one may be reused",
+                   .idea = "Blocks of a KV cache by READ, on demand; when a block may be reused",
                    .size = 64 << 10,
                    .iters = 64,
                    .more = add_options},

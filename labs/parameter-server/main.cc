@@ -67,11 +67,12 @@ void add_options(lab::OwnOptions& own) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return lab::run_ranks(argc, argv,
-                        {.name = "parameter-server",
-                         .idea = "Gradients pushed by WRITE, weights pulled by READ; many workers",
-                         .size = 512,
-                         .iters = 60,
-                         .more = add_options},
-                        {.usual = 9, .least = 2}, body);
+  return lab::run_ranks(
+      argc, argv,
+      {.name = "parameter-server",
+       .idea = "Gradients by WRITE, weights by READ: many workers get the same model",
+       .size = 512,
+       .iters = 60,
+       .more = add_options},
+      {.usual = 9, .least = 2}, body);
 }

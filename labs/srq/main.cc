@@ -86,7 +86,7 @@ int main(int argc, char** argv) {
   return lab::run(
       argc, argv,
       {.name = "srq",
-       .idea = "Many clients, one queue of receives, and the event that says it is low",
+       .idea = "Many clients, one receive queue, and the event when few receives are left",
        .size = 1024,
        .iters = 500,
        .more =

@@ -33,7 +33,7 @@ Fd open_for_writing(const std::string& path) {
 }
 
 Error not_regular(const std::string& path) {
-  return {EINVAL, path + ": not a regular file; name one"};
+  return {EINVAL, path + " is not a regular file; name another file"};
 }
 
 }  // namespace

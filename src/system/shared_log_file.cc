@@ -64,7 +64,7 @@ Result<SharedLogFile> SharedLogFile::open(const std::string& path) {
   if (!fd) return system_error(errno, path, "name a file that can be written");
   struct stat status {};
   if (::fstat(fd.get(), &status) != 0 || (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))) {
-    return Error{EINVAL, path + ": not a regular file; name one"};
+    return Error{EINVAL, path + " is not a regular file; name another file"};
   }
   // /dev/null and the like are everybody's.
   if (S_ISREG(status.st_mode) && !share(fd.get())) {
