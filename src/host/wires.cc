@@ -16,6 +16,7 @@ void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> 
     line.outermost = line.faults.get();
     room = room.subspan(kRoomBytes);
   }
+  reserved_ = lines_.front().outermost;
 }
 
 void Wires::message(std::uint8_t id, std::span<const std::uint8_t> bytes,

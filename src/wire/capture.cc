@@ -56,11 +56,12 @@ Result<std::unique_ptr<Capture>> Capture::open(const std::string& path) {
   return capture;
 }
 
+void Capture::sending() { sending_ = wall_clock(); }
+
 void Capture::sent(const packet::Flow& flow, std::span<const std::uint8_t> frames,
                    std::size_t segment, unsigned interface) {
-  pcapng::PacketInfo info{.interface = number_of(interface),
-                          .direction = pcapng::Direction::sent,
-                          .time = wall_clock()};
+  pcapng::PacketInfo info{
+      .interface = number_of(interface), .direction = pcapng::Direction::sent, .time = sending_};
   packet::Datagram d{.source = flow.source,
                      .destination = flow.destination,
                      .source_port = flow.source_port,

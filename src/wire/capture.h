@@ -23,6 +23,7 @@ class Capture final : public Tap {
   static Result<std::unique_ptr<Capture>> open(const std::string& path);
 
   // Tap
+  void sending() override;
   void sent(const packet::Flow& flow, std::span<const std::uint8_t> frames, std::size_t segment,
             unsigned interface) override;
   void received(const Train& train, unsigned interface) override;
@@ -48,6 +49,7 @@ class Capture final : public Tap {
   std::uint64_t frames_ = 0;  // in the buffer
   std::uint64_t lost_ = 0;
   std::string error_;
+  std::uint64_t sending_ = 0;         // ns since 1970: when the frames of sent() began to leave
   std::vector<unsigned> interfaces_;  // in the order of their blocks
 };
 

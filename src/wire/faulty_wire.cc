@@ -42,7 +42,10 @@ bool FaultyWire::send_sealed(const packet::Flow& flow, Qpn to,
   const Departure departure = departure_of(flow);
   packet::Flow complete = flow;  // of an unknown port: the inner wire refuses it
   if (departure.source_port != 0) complete.source_port = departure.source_port;
-  if (tap_ != nullptr) tap_->sent(complete, frame, frame.size(), departure.interface);
+  if (tap_ != nullptr) {
+    tap_->sending();
+    tap_->sent(complete, frame, frame.size(), departure.interface);
+  }
   waiting_.push_back({complete, to, {frame.begin(), frame.end()}});
   return true;
 } catch (const std::bad_alloc&) {

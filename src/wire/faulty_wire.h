@@ -71,6 +71,7 @@ class FaultyWire final : public Wire {
   class Arrivals final : public Tap {
    public:
     void follow(Tap* tap) { tap_ = tap; }
+    void sending() override {}
     void sent(const packet::Flow&, std::span<const std::uint8_t>, std::size_t, unsigned) override {}
     void received(const Train& train, unsigned interface) override {
       tap_->received(train, interface);

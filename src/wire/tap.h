@@ -12,6 +12,8 @@ namespace verbena::wire {
 /// Sees the frames that pass a wire, ICRC included, whatever becomes of them.
 class Tap {
  public:
+  /// The frames of the next calls of sent() leave from now on: a peer may have one before sent().
+  virtual void sending() = 0;
   /// Frames of one flow that leave as one batch, `segment` bytes each. In a batch, the IPv4
   /// identification counts from 0.
   virtual void sent(const packet::Flow& flow, std::span<const std::uint8_t> frames,

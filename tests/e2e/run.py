@@ -57,6 +57,7 @@ import ports  # noqa: E402
 import progress  # noqa: E402
 import pyverbs  # noqa: E402
 import raw_packets  # noqa: E402
+import report_captures  # noqa: E402
 import report_page  # noqa: E402
 import report_page_made_up  # noqa: E402
 import robustness  # noqa: E402
@@ -241,8 +242,8 @@ def main():
     flood.FRAMES = args.frames
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
                progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools,
-               report_page, report_page_made_up, labs, labs_exercises, labs_readmes, documents,
-               outputs, pictures, environment, examples, flood)
+               report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
+               documents, outputs, pictures, environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)]

@@ -8,8 +8,10 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "tools/report/capture_reader.h"
 #include "tools/report/conversations.h"
@@ -126,11 +128,19 @@ void add_sources(const Observations& seen, const std::vector<Clock>& clocks, Mod
 }  // namespace
 
 void name_orderly_ends(Model& model) {
-  std::vector<bool> hung_up(model.conversations.size());
+  std::vector<bool> disconnects(model.conversations.size());
+  for (const Event& e : model.events) {
+    if (e.what == "DisconnectRequest") disconnects[e.conversation] = true;
+  }
+  // rdma_disconnect() moves the queue pair to ERR first, and flushes what is posted.
+  std::set<std::pair<std::uint32_t, Side>> failed;
   for (Event& e : model.events) {
-    if (e.what == "DisconnectRequest") hung_up[e.conversation] = true;
+    const std::pair end{e.conversation, e.side};
+    if (e.kind == EventKind::completion && e.what != "SUCCESS" && e.what != "WR_FLUSH_ERR") {
+      failed.insert(end);
+    }
     const bool ends = e.kind == EventKind::state && e.what.ends_with("→ ERR");
-    if (ends && hung_up[e.conversation]) e.what += ", disconnected";
+    if (ends && disconnects[e.conversation] && !failed.contains(end)) e.what += ", disconnected";
   }
 }
 

@@ -15,7 +15,7 @@ namespace verbena::report {
 /// was seen.
 [[nodiscard]] Model build_model(const Observations& seen);
 
-/// Behind a DisconnectRequest, a change to ERR is no sign of trouble: it says so.
+/// Around a DisconnectRequest, a change to ERR is no sign of trouble: it says so.
 void name_orderly_ends(Model& model);
 
 }  // namespace verbena::report

@@ -59,6 +59,14 @@ std::optional<std::int64_t> ahead(const std::map<ClockPair, std::int64_t>& ways,
   return std::nullopt;
 }
 
+/// With clock `b` set ahead of `a` by so much, no packet arrives before it leaves.
+bool fits(const std::map<ClockPair, std::int64_t>& ways, std::string_view a, std::string_view b,
+          std::int64_t more) {
+  const auto there = ways.find({a, b}), back = ways.find({b, a});
+  return (there == ways.end() || there->second >= more) &&
+         (back == ways.end() || back->second >= difference_of(0, more));
+}
+
 }  // namespace
 
 std::vector<Clock> compare_clocks(const Observations& seen, const Conversations& of) {
@@ -72,7 +80,11 @@ std::vector<Clock> compare_clocks(const Observations& seen, const Conversations&
       for (const auto& [known, clock] : clocks) {
         const auto more = ahead(ways, known, o.clock);
         if (!more) continue;
-        clocks[o.clock] = {difference_of(clock.offset, *more), true};
+        // Clocks that agree well enough, as those of one machine do, are left alone.
+        const std::int64_t wall = difference_of(o.wall, seen.observers.front().wall);
+        const bool agree = fits(ways, known, o.clock, difference_of(clock.offset, wall));
+        clocks[o.clock] =
+            agree ? Clock{wall, false} : Clock{difference_of(clock.offset, *more), true};
         found = true;
         break;
       }

@@ -99,7 +99,7 @@ class SendQueue {
       return;
     }
     sent_at_[e.psn] = e.time;
-    if (!traced_ && requested_bytes(e) == 0) r.bytes += e.bytes;
+    if (!traced_ && info.kind == Kind::send) r.bytes += e.bytes;  // no header says how long it is
   }
 
   /// What the other end answered.
@@ -107,11 +107,23 @@ class SendQueue {
     e.request = at_psn(e.psn);
     if (e.flags.lost || e.flags.dropped || e.flags.nak || e.flags.rnr) return;
     const Time at = e.arrived == kNever ? e.time : e.arrived;
+    const OpcodeInfo& info = info_of(e);
+    const bool is_read = info.kind == Kind::read_response;
+    if (is_read) extend(e);
     for (; unanswered_ < places_.size(); ++unanswered_) {
       const Place& place = places_[unanswered_];
       if (distance(Psn{e.psn}, place.last) < 0) break;
+      if (is_read && !info.last && place.request == e.request) break;  // there is more of it
       answered_.try_emplace(place.request, at);
     }
+  }
+
+  /// A READ takes as many PSNs as it has responses; without the MTU, these tell.
+  void extend(const Event& response) {
+    const auto place =
+        std::ranges::find(places_.rbegin(), places_.rend(), response.request, &Place::request);
+    if (place == places_.rend()) return;
+    if (distance(Psn{response.psn}, place->last) > 0) place->last = Psn{response.psn};
   }
 
   void retried(Event& e) const { e.request = at_psn(e.psn); }
@@ -255,6 +267,9 @@ std::vector<Request> find_requests(const std::vector<Conversation>& conversation
         queue(e, e.side).posted(e);
         break;
       case EventKind::packet:
+        if (e.what == "ConnectRequest" && !e.flags.again) {
+          for (const Side side : {Side::left, Side::right}) queue(e, side).stopped(true);
+        }
         if (e.flags.connection) break;
         if (info_of(e).is_request()) queue(e, e.side).sent(e);
         if (info_of(e).is_response()) queue(e, other(e.side)).answered(e);

@@ -238,6 +238,7 @@ void Transmitter::send_run(std::size_t first, std::size_t count) {
   int sent = 0;
   // A socket with an error queue tells of an earlier frame's fate once, by failing this call.
   bool told = !socket.tells;
+  if (tap_ != nullptr) tap_->sending();
   do {
     sent = kernel::sendmmsg(socket.fd.get(), messages.data(), static_cast<unsigned>(count),
                             MSG_DONTWAIT);

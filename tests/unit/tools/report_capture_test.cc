@@ -86,5 +86,28 @@ TEST(ReportOfARecording, AConnectionJoinsItsMessagesAndItsQueuePairs) {
   for (const Request& r : model.requests) EXPECT_EQ(r.status, "acknowledged") << r.op;
 }
 
+// The length stands in the first packet's RETH, not in the packets behind it.
+TEST(ReportOfARecording, AWriteIsAsLongAsItSays) {
+  const Model model = model_of("rc-write-9000");
+  ASSERT_EQ(model.requests.size(), 1u);
+  EXPECT_EQ(model.requests[0].bytes, 9000u);
+  EXPECT_EQ(model.requests[0].packets, 9u);
+}
+
+// Nobody says what the MTU is: the last response says that a READ is done.
+TEST(ReportOfARecording, AReadEndsWithItsLastResponse) {
+  const Model model = model_of("rc-read-4x3000");
+  ASSERT_EQ(model.requests.size(), 4u);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    const Request& r = model.requests[i];
+    Time last = 0;
+    for (const Event& e : model.events) {
+      if (e.request == i && e.what.ends_with("response last")) last = e.time;
+    }
+    EXPECT_EQ(r.first_sent + r.on_the_wire, last) << i;
+    EXPECT_EQ(r.status, "acknowledged");
+  }
+}
+
 }  // namespace
 }  // namespace verbena::report

@@ -166,6 +166,7 @@ TEST(Capture, WhenTheDiskIsFullLaterFramesAreCountedAndTheFileIsWhole) {
     const auto frame = frame_to(Qpn{7}, 1000, 1);
     const packet::Flow flow{.source = loopback(1), .destination = loopback(2), .source_port = 1};
     for (int i = 0; i < 10; ++i) {
+      (*capture)->sending();
       (*capture)->sent(flow, frame, frame.size(), 1);
       (*capture)->flushed();
     }
