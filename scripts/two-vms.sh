@@ -14,6 +14,9 @@
 #   b  interface eth0  10.99.0.2/24  fd99::2/64  Verbena's device vb_eth0, or the kernel's rxe0
 # So: two-vms.sh run a -b 'verbena lab hello server'; two-vms.sh run b 'verbena lab hello client a'
 #
+# The first run downloads Debian's kernel. QEMU 7.2 or later is needed. Without KVM the machines take about
+# 20 seconds to boot.
+#
 # No root is needed, and the network of this machine stays as it is. The machines reach each other and
 # nothing else.
 #

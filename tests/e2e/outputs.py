@@ -50,7 +50,7 @@ def lanes_of_output(text, differs=MEASURED):
 
 ROW = re.compile(r"^ *[\d.]+ ms  (.*?) *$", re.M)
 LADDER = re.compile(r"(?:^.*\n){2}(?:^ *[\d.]+ ms  .*\n)+", re.M)  # two lines name its ends
-MORE = re.compile(r"⋮ (?:these )?(\d+) (more like this|lines (\d+) times more|lines more) *│?$")
+MORE = re.compile(r"⋮ (?:these )?(\d+) (more like this|lines (\d+) times more|lines? more) *│?$")
 
 # A lane has an order. Two lanes have none: a program posts while its card sends and completes.
 LANES = (("CM ", "connection"), ("post RECV", "posted receives"), ("post ", "posted sends"),
@@ -72,7 +72,7 @@ def unfolded(rows):
         more = MORE.match(row)
         if not more:
             result.append(row)
-        elif more[2] == "lines more":
+        elif more[2] in ("line more", "lines more"):
             break
         else:
             size, times = (1, more[1]) if more[2] == "more like this" else (int(more[1]), more[3])
@@ -160,7 +160,7 @@ class Shown(Block):
         """A picture that was cut has as many lines as the command asks for."""
         *rows, last = ROW.findall(self.shown)
         asked = re.search(r"--ladder=(\d+)", self.commands)
-        if asked and "lines more" in last and len(rows) != int(asked[1]):
+        if asked and re.search("lines? more", last) and len(rows) != int(asked[1]):
             return f"{len(rows)} lines, not {asked[1]}"
         return None
 

@@ -12,7 +12,7 @@ import time
 
 from cases import LO, Case, Tool, arguments, check_output, next_tcp_port, start_pair
 from connections import wait_for_line
-from observing import expect
+from observing import expect, open_folder
 from programs import CaseFailed, CaseSkipped, is_real_root, need_programs, tail
 
 # ---------------------------------------------------------------- verbena stat
@@ -311,6 +311,97 @@ class NetnsSide(Case):
         return check_output(status, output, 0, (rf"^ *{self.side}:",))
 
 
+# ---------------------------------------------------------------- verbena trace, verbena report
+
+@dataclasses.dataclass(frozen=True)
+class EndedBySignal(Case):
+    """The program ends with it, and no temporary file remains."""
+    signal: int = signal.SIGTERM
+    command: tuple = ("trace", "--", "sh", "-c", "echo pid $$; exec sleep 60")
+    ready: str = r"pid \d+"
+
+    def run(self, host, network):
+        with open_folder(host) as folder:
+            process = host.start(network.server.namespace, [host.verbena, *self.command],
+                                 preload=False, env={"TMPDIR": str(folder)})
+            try:
+                wait_for_line(host, process, self.ready)
+                expect(os.listdir(folder), "there is no temporary trace")
+                os.kill(process.pid, self.signal)
+                status = process.wait(host.deadline(10))
+            finally:
+                process.kill()
+            check_output(status, process.output(), 128 + self.signal, ())
+            expect(not os.listdir(folder), f"{os.listdir(folder)} remain")
+        child = re.search(r"^pid (\d+)", process.output(), re.M)
+        expect(not child or not os.path.exists(f"/proc/{child[1]}"), "the program still runs")
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class KeptTrace(Case):
+    """If the report can't be written, the program's run was not for nothing."""
+
+    def run(self, host, network):
+        with open_folder(host) as folder:
+            status, output = host.run(
+                network.server.namespace,
+                [host.verbena, "trace", "--html", "/dev/full", "--", host.verbena, "lab", "hello"],
+                preload=False, env={"TMPDIR": str(folder)})
+            check_output(status, output, 1, ("/dev/full: No space left",))
+            kept = re.search(r"the trace is kept in (\S+);", output)
+            expect(kept, f"it doesn't say where the trace is: {output}")
+            status, output = host.run(network.server.namespace,
+                                      [host.verbena, "report", kept[1]], preload=False)
+        return check_output(status, output, 0, ("RDMA_WRITE",))
+
+
+def report_of(*options, broken=""):
+    """Of a small trace, which {file} stands for."""
+    def prepare(folder):
+        file = f"{folder}/in.jsonl"
+        headers = "0440ffff000000128000000a"
+        lines = [
+            '"event":"start","version":2,"wall":0,"program":"p","host":"h","boot":"b"',
+            '"event":"state","qp":"0x000011","from":"INIT","to":"RTR","type":"RC","device":"vb_lo",'
+            '"local":"::ffff:10.0.0.1","peer":"::ffff:10.0.0.2","peer_qp":"0x000012","mtu":1024',
+            '"event":"sent","qp":"0x000011","destination_qp":"0x000012","opcode":"RC SEND only",'
+            f'"psn":10,"bytes":0,"ack_request":true,"headers":"{headers}"']
+        pathlib.Path(file).write_text(
+            "".join(f'{{"t":{t},"pid":1,{line}}}\n' for t, line in enumerate(lines)) + broken)
+        return "report", file, *(option.format(file=file, folder=folder) for option in options)
+    return prepare
+
+
+def report_cases():
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        yield EndedBySignal(LO, f"trace/ended-by-{signal.Signals(number).name}", signal=number)
+    yield EndedBySignal(LO, "trace/lab-ended-by-SIGTERM", ready="ready",
+                        command=("lab", "hello", "server", "--ladder"))
+    yield KeptTrace(LO, "trace/report-fails")
+    yield Tool(LO, "trace/no-device", arguments("trace", "--", "sh", "-c", "exit 3"),
+               ("the program opened no device: there is nothing to show",), 3)
+    yield Tool(LO, "trace/no-queue-pair", arguments("trace", "--", "ibv_devinfo", "-d", "vb_lo"),
+               ("^no queue pair did anything",))
+    yield Tool(LO, "trace/html-nowhere",
+               arguments("trace", "--html", "/no/such/a.html", "--", "echo", "ran"),
+               (r"\Averbena trace: --html /no/such/a.html: No such file",), 2)
+    for option in ("--html", "--svg"):
+        yield Tool(LO, f"report/{option[2:]}-over-its-input", report_of(option, "{folder}/./in.jsonl"),
+                   ("in.jsonl: the report would overwrite its input",), 1)
+    yield Tool(LO, "report/same-file-twice", report_of("{folder}/./in.jsonl"),
+               ("is the same file as .*, and is read once", "^1 packet"))
+    yield Tool(LO, "report/damaged-line",
+               report_of(broken='{"t":"x","pid":1,"event":"sent","qp":"0x000011"}\n'),
+               ("in.jsonl:4: this line is no event, and is left out",))
+    for option, value in (("--from", "nan"), ("--from", "1e400"), ("--to", "inf"), ("--to", "1s")):
+        yield Tool(LO, f"report/{option[2:]}-{value}", report_of(option, value),
+                   (f'{option}: "{value}" is no time in milliseconds',), 2)
+    for value in ("-1", "1.5"):
+        yield Tool(LO, f"report/lines-{value}", report_of("--lines", value),
+                   (f'--lines: "{value}" is no number of lines',), 2)
+
+
 def run_cases():
     shell = ("run", "--", "sh", "-c")
     yield Tool(LO, "tool/run-status", arguments(*shell, "exit 41"), (), 41)
@@ -363,4 +454,5 @@ def all_cases():
         PortHeld(LO, "tool/port-held-by-a-program"),
         PortHeld(LO, "tool/port-held-by-another-user", by_verbena=True),
         *run_cases(),
+        *report_cases(),
     ]

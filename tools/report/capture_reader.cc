@@ -56,10 +56,11 @@ class Collector {
     to.observers.push_back(std::move(observer));
   }
 
-  void take(LinkType link, Bytes frame, std::int64_t time, Seen direction) {
+  /// `size`: on the wire; the capture may have less.
+  void take(LinkType link, Bytes frame, std::size_t size, std::int64_t time, Seen direction) {
     auto packet = read_frame(link, frame, to_);
     if (!packet) {
-      ++others_;
+      ++(frame.size() < size && may_be_roce(link, frame) ? cut_short_ : others_);
       return;
     }
     packet->kind = direction;
@@ -69,7 +70,17 @@ class Collector {
   }
   void remark(std::string_view what) { to_.remarks.push_back(fmt::format("{}: {}", path_, what)); }
   void end() {
-    if (others_ > 0) remark(fmt::format("{} packets are no RoCEv2, and are left out", others_));
+    if (others_ > 0) {
+      remark(fmt::format("{} no RoCEv2, and {} left out",
+                         others_ == 1 ? "1 packet is" : fmt::format("{} packets are", others_),
+                         others_ == 1 ? "is" : "are"));
+    }
+    if (cut_short_ > 0) {
+      remark(
+          fmt::format("{} cut short by the capture (snap length), and {} left out",
+                      cut_short_ == 1 ? "1 packet was" : fmt::format("{} packets were", cut_short_),
+                      cut_short_ == 1 ? "is" : "are"));
+    }
   }
   [[noreturn]] void fail(std::size_t at, std::string_view why) const {
     throw std::runtime_error{fmt::format("{}: at byte {}: {}", path_, at, why)};
@@ -81,6 +92,7 @@ class Collector {
   std::uint32_t source_ = 0;
   std::uint32_t observer_ = 0;
   std::uint64_t others_ = 0;
+  std::uint64_t cut_short_ = 0;  // before the end of their headers
 };
 
 // ---------------------------------------------------------------- classic pcap
@@ -99,7 +111,7 @@ void read_classic(Bytes file, Collector& to) {
     if (size > file.size() - at - kRecord) break;
     const std::int64_t time = std::int64_t{order.u32(&file[at])} * 1'000'000'000 +
                               std::int64_t{order.u32(&file[at + 4])} * (nanoseconds ? 1 : 1000);
-    to.take(link, file.subspan(at + kRecord, size), time, Seen::passing);
+    to.take(link, file.subspan(at + kRecord, size), order.u32(&file[at + 12]), time, Seen::passing);
     at += kRecord + size;
   }
   if (at != file.size()) to.remark("the last packet was cut off, and is left out");
@@ -136,7 +148,8 @@ class Pcapng {
       at += size;
     }
     if (at != file_.size()) to_.remark("the last block was cut off, and is left out");
-    if (untimed_ > 0) to_.remark(fmt::format("{} packets without a time are left out", untimed_));
+    if (untimed_ == 1) to_.remark("1 packet without a time is left out");
+    if (untimed_ > 1) to_.remark(fmt::format("{} packets without a time are left out", untimed_));
   }
 
  private:
@@ -195,7 +208,8 @@ class Pcapng {
       });
     }
     const Interface& from = interfaces_[interface];
-    to_.take(from.link, body.subspan(kFixed, size), nanoseconds(ticks, from.ticks), direction);
+    to_.take(from.link, body.subspan(kFixed, size), order_.u32(&body[16]),
+             nanoseconds(ticks, from.ticks), direction);
   }
 
   template <typename F>

@@ -21,6 +21,8 @@ constexpr std::uint16_t kEtherTypeIpv6 = 0x86dd;
 constexpr std::uint16_t kEtherTypeVlan = 0x8100;
 constexpr std::uint16_t kEtherTypeServiceVlan = 0x88a8;
 
+constexpr std::size_t kEthernetSize = 14;
+
 /// What stands behind the link's own header, if that says IP.
 std::optional<Bytes> behind_type(Bytes frame, std::size_t type_at, std::size_t size) {
   while (frame.size() >= size) {
@@ -34,7 +36,7 @@ std::optional<Bytes> behind_type(Bytes frame, std::size_t type_at, std::size_t s
 }
 
 std::optional<Bytes> ip_packet_in(LinkType link, Bytes frame) {
-  constexpr std::size_t kLoopbackSize = 4, kEthernetSize = 14, kCookedSize = 16, kCooked2Size = 20;
+  constexpr std::size_t kLoopbackSize = 4, kCookedSize = 16, kCooked2Size = 20;
   switch (link) {
     case LinkType::raw_ip:
     case LinkType::raw_ipv4:
@@ -125,6 +127,17 @@ std::optional<Observation> read_frame(LinkType link, Bytes frame, Observations& 
   const Bytes kept = datagram->payload.first(std::min(headers, datagram->payload.size()));
   o.headers.assign(kept.begin(), kept.end());
   return o;
+}
+
+bool may_be_roce(LinkType link, Bytes beginning) {
+  const auto ip = ip_packet_in(link, beginning);
+  if (!ip) return beginning.size() < kEthernetSize;
+  if (ip->empty()) return true;
+  const bool v6 = ip->front() >> 4 == 6;
+  const std::size_t protocol = v6 ? 6 : 9;
+  const std::size_t port = (v6 ? packet::kIpv6Size : std::size_t{ip->front() & 0x0fu} * 4) + 2;
+  if (ip->size() > protocol && (*ip)[protocol] != packet::kUdpProtocol) return false;
+  return ip->size() < port + 2 || load_be16(&(*ip)[port]) == kRocePort;
 }
 
 }  // namespace verbena::report

@@ -27,4 +27,7 @@ enum class LinkType : std::uint32_t {
                                                     std::span<const std::uint8_t> frame,
                                                     Observations& texts);
 
+/// Whether nothing in a frame that was cut short says that it is no RoCEv2 packet.
+[[nodiscard]] bool may_be_roce(LinkType link, std::span<const std::uint8_t> beginning);
+
 }  // namespace verbena::report

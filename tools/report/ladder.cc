@@ -98,11 +98,15 @@ std::string time_text(Time time) {
   return fmt::format("{:>11.3f} ms  ", static_cast<double>(time) / 1e6);
 }
 
-/// Two texts over the two ends.
-std::string heads(std::string_view left, std::string_view right) {
-  const std::size_t used = width(left) + width(right);
+// A queue pair with a full IPv6 address is as long as this; then the right head moves aside.
+constexpr std::size_t kMostHead = 70;
+
+/// Two texts over the two ends, each at most `most` columns wide.
+std::string heads(std::string_view left, std::string_view right, std::size_t most) {
+  const std::string first = clipped(left, most), second = clipped(right, most);
+  const std::size_t used = width(first) + width(second);
   const std::size_t blank = used + 2 < kWidth + 2 ? kWidth + 2 - used : 2;
-  return fmt::format("{}{}{}{}\n", kMargin, left, std::string(blank, ' '), right);
+  return fmt::format("{}{}{}{}\n", kMargin, first, std::string(blank, ' '), second);
 }
 
 std::string place_of(const End& end) {
@@ -121,8 +125,8 @@ std::string ladder(const Model& model, const RowOptions& options, bool colour) {
   for (std::uint32_t i = 0; i < count; ++i) {
     const Conversation& c = model.conversations[i];
     if (i > 0) text += "\n";
-    text += heads(program_text(c.left), program_text(c.right));
-    text += heads(place_of(c.left), place_of(c.right));
+    text += heads(program_text(c.left), program_text(c.right), kWidth / 2);
+    text += heads(place_of(c.left), place_of(c.right), kMostHead);
     for (const Row& row : rows_of(model, i, options)) {
       const std::string_view shade = colour ? colour_of(row) : "";
       const std::string line = row.mark == Row::Mark::arrow ? arrow(row) : beside(row);
@@ -130,7 +134,11 @@ std::string ladder(const Model& model, const RowOptions& options, bool colour) {
           fmt::format("{}{}{}{}\n", time_text(row.time), shade, line, shade.empty() ? "" : kPlain);
     }
   }
-  if (count < all) text += fmt::format("\n{} conversations more\n", all - count);
+  if (count < all) {
+    text +=
+        fmt::format("\n{} more; verbena report FILE --qp QPN shows one of a trace (--trace FILE)\n",
+                    count_text(all - count, "conversation"));
+  }
   return text;
 }
 

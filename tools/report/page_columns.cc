@@ -14,6 +14,7 @@
 #include "packet/packet.h"
 #include "tools/report/header_layout.h"
 #include "tools/report/rules.h"
+#include "tools/report/text_width.h"
 #include "tools/report/wording.h"
 
 namespace verbena::report {
@@ -49,7 +50,7 @@ class Texts {
   Texts() { place(""); }
   std::uint64_t place(const std::string& text) {
     const auto [at, fresh] = places_.try_emplace(text, places_.size());
-    if (fresh) list_.push_back(text);
+    if (fresh) list_.push_back(printable(text));
     return at->second;
   }
   [[nodiscard]] Json json() const { return list_; }
@@ -204,8 +205,12 @@ Json rules_json() {
 }
 
 Json end_json(const End& end) {
-  return {{"qpn", end.qpn},         {"program", end.program}, {"device", end.device},
-          {"address", end.address}, {"traced", end.traced},   {"name", number_text(end)}};
+  return {{"qpn", end.qpn},
+          {"program", printable(end.program)},
+          {"device", printable(end.device)},
+          {"address", printable(end.address)},
+          {"traced", end.traced},
+          {"name", number_text(end)}};
 }
 
 Json conversations_json(const std::vector<Conversation>& conversations) {
@@ -213,7 +218,7 @@ Json conversations_json(const std::vector<Conversation>& conversations) {
   for (const Conversation& c : conversations) {
     list.push_back({{"left", end_json(c.left)},
                     {"right", end_json(c.right)},
-                    {"type", c.type},
+                    {"type", printable(c.type)},
                     {"mtu", c.mtu}});
   }
   return list;
@@ -222,9 +227,17 @@ Json conversations_json(const std::vector<Conversation>& conversations) {
 Json sources_json(const std::vector<Source>& sources) {
   Json list = Json::array();
   for (const Source& s : sources) {
-    list.push_back(
-        {{"file", s.file}, {"host", s.host}, {"offset", s.offset}, {"shifted", s.shifted}});
+    list.push_back({{"file", printable(s.file)},
+                    {"host", printable(s.host)},
+                    {"offset", s.offset},
+                    {"shifted", s.shifted}});
   }
+  return list;
+}
+
+Json remarks_json(const std::vector<std::string>& remarks) {
+  Json list = Json::array();
+  for (const std::string& remark : remarks) list.push_back(printable(remark));
   return list;
 }
 
@@ -261,7 +274,7 @@ Json json_of(const Model& model, const Texts& texts, const Columns& columns) {
           {"wall", model.wall},
           {"sources", sources_json(model.sources)},
           {"conversations", conversations_json(model.conversations)},
-          {"remarks", model.remarks},
+          {"remarks", remarks_json(model.remarks)},
           {"connection", connection_json(model.events)},
           {"texts", texts.json()},
           {"layout", layout_json()},
@@ -278,9 +291,7 @@ std::vector<std::uint8_t> columns_of(const Model& model) {
   add_event_numbers(columns, model.events, texts);
   add_headers(columns, model.events);
   add_requests(columns, model.requests, texts);
-  // Programs name themselves as they like: what is no UTF-8 is shown as such.
-  const std::string json =
-      json_of(model, texts, columns).dump(-1, ' ', false, Json::error_handler_t::replace);
+  const std::string json = json_of(model, texts, columns).dump();
   std::vector<std::uint8_t> bytes;
   for (unsigned shift = 0; shift < 32; shift += 8) {
     bytes.push_back(static_cast<std::uint8_t>(json.size() >> shift));

@@ -136,7 +136,7 @@ std::vector<Row> rows_of(const Model& model, std::uint32_t conversation,
   if (options.fold) rows = folded(rows);
   if (options.most != 0 && rows.size() > options.most) {
     Row rest{.mark = Row::Mark::folded, .time = rows[options.most].time};
-    rest.text = fmt::format("{} lines more", rows.size() - options.most);
+    rest.text = count_text(rows.size() - options.most, "line") + " more";
     rows.resize(options.most);
     if (options.rest) rows.push_back(std::move(rest));
   }

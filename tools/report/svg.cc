@@ -155,9 +155,10 @@ std::string beside(const Row& row, double y) {
 }
 
 std::string ends(const Conversation& c, int bottom) {
+  constexpr auto kMostName = static_cast<std::size_t>(2 * (kWidth - kRight) / (kLetter * 14 / 13));
   std::string text;
-  text += text_at(kLeft, 28, "middle", "name", program_text(c.left));
-  text += text_at(kRight, 28, "middle", "name", program_text(c.right));
+  text += text_at(kLeft, 28, "middle", "name", clipped(program_text(c.left), kMostName));
+  text += text_at(kRight, 28, "middle", "name", clipped(program_text(c.right), kMostName));
   text += text_at(kLeft, 46, "middle", "faint", number_text(c.left));
   text += text_at(kRight, 46, "middle", "faint", number_text(c.right));
   for (const int x : {kLeft, kRight}) {

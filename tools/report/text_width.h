@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/utf8.h"
+
 namespace verbena::report {
 
 [[nodiscard]] constexpr std::size_t width(std::string_view text) {
@@ -24,11 +26,27 @@ namespace verbena::report {
   return std::string{text.substr(0, at)} + "…";
 }
 
-/// What came from a file: a terminal must not obey it.
+/// False for control characters, and for those that turn the direction of the text around them.
+[[nodiscard]] constexpr bool is_harmless(char32_t c) {
+  const bool control = c < 0x20 || (c >= 0x7f && c < 0xa0);
+  const bool direction = c == 0x061c || c == 0x200e || c == 0x200f ||
+                         (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
+  const bool in_xml = c != 0xfffe && c != 0xffff;
+  return !control && !direction && in_xml;
+}
+
+/// What came from a file: neither a terminal nor a browser may obey it. What is no UTF-8 is
+/// replaced, too.
 [[nodiscard]] inline std::string printable(std::string_view text) {
-  std::string result{text};
-  for (char& c : result) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  std::string result;
+  while (!text.empty()) {
+    const auto [code, size] = first_code_point(text).value_or(CodePoint{0, 1});
+    if (is_harmless(code)) {
+      result += text.substr(0, size);
+    } else {
+      result += '?';
+    }
+    text.remove_prefix(size);
   }
   return result;
 }

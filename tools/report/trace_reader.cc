@@ -12,6 +12,8 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "packet/bth.h"
 #include "packet/opcode.h"
@@ -69,25 +71,52 @@ std::uint32_t qpn_in(const json& line, const char* key) {
   return value;
 }
 
-std::vector<std::uint8_t> bytes_in(const json& line, const char* key) {
+/// nullopt: no hexadecimal digits, or half a byte.
+std::optional<std::vector<std::uint8_t>> bytes_in(const json& line, const char* key) {
   const std::string text = string_in(line, key);
   std::vector<std::uint8_t> bytes(text.size() / 2);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     const char* const at = text.data() + 2 * i;
-    if (std::from_chars(at, at + 2, bytes[i], 16).ptr != at + 2) return {};
+    if (std::from_chars(at, at + 2, bytes[i], 16).ptr != at + 2) return std::nullopt;
   }
-  return bytes;
+  return text.size() % 2 == 0 ? std::optional{std::move(bytes)} : std::nullopt;
 }
 
-void read_packet(const json& line, Observation& o) {
+/// 0 for none; nullopt: it is no PSN.
+std::optional<std::uint32_t> psn_in(const json& line) {
+  const auto found = line.find("psn");
+  if (found == line.end()) return 0;
+  constexpr std::uint64_t kLast = 0xff'ffff;
+  if (!found->is_number_unsigned() || found->get<std::uint64_t>() > kLast) return std::nullopt;
+  return found->get<std::uint32_t>();
+}
+
+/// A frame that could not be parsed names no opcode.
+bool belong_together(const std::vector<std::uint8_t>& headers, const std::string& opcode) {
+  if (opcode.empty()) return true;
+  return !headers.empty() &&
+         packet::info_of(static_cast<packet::Opcode>(headers.front())).name == opcode;
+}
+
+/// False: the line is damaged.
+bool read_packet(const json& line, Observation& o) {
+  const auto psn = psn_in(line);
+  auto headers = bytes_in(line, "headers");
+  if (!psn || !headers || !belong_together(*headers, string_in(line, "opcode"))) return false;
   o.destination_qpn = qpn_in(line, "destination_qp");
-  o.psn = static_cast<std::uint32_t>(number_in(line, "psn"));
+  o.psn = *psn;
   o.bytes = static_cast<std::uint32_t>(number_in(line, "bytes"));
   o.again = flag_in(line, "again");
   o.again_known = line.contains("again");
   o.ack_request = flag_in(line, "ack_request");
-  o.headers = bytes_in(line, "headers");
+  o.headers = std::move(*headers);
   if (!o.headers.empty()) o.opcode = o.headers.front();
+  return true;
+}
+
+bool has_time(const json& line) {
+  const auto found = line.find("t");
+  return found != line.end() && found->is_number_unsigned();
 }
 
 void read_state(const json& line, Observation& o, Observations& to) {
@@ -107,8 +136,10 @@ void read_request(const json& line, Observation& o, Observations& to) {
   o.signaled = flag_in(line, "signaled") || !line.contains("signaled");
 }
 
-Observation read_line(const json& line, Seen kind, Observations& to) {
+/// nullopt: the line is damaged.
+std::optional<Observation> read_line(const json& line, Seen kind, Observations& to) {
   Observation o;
+  bool whole = true;
   o.kind = kind;
   o.time = time_of(number_in(line, "t"));
   o.qpn = qpn_in(line, "qp");
@@ -126,25 +157,28 @@ Observation read_line(const json& line, Seen kind, Observations& to) {
     case Seen::completion:
       read_request(line, o, to);
       break;
-    case Seen::retry:
-      o.psn = static_cast<std::uint32_t>(number_in(line, "psn"));
+    case Seen::retry: {
+      const auto psn = psn_in(line);
+      whole = psn.has_value();
+      o.psn = psn.value_or(0);
       o.word = to.keep(string_in(line, "cause"));
       break;
+    }
     case Seen::dropped:
       o.word = to.keep(string_in(line, "reason"));
-      read_packet(line, o);
+      whole = read_packet(line, o);
       break;
     case Seen::fault:
       o.word = to.keep(string_in(line, "kind"));
-      read_packet(line, o);
+      whole = read_packet(line, o);
       break;
     case Seen::sent:
     case Seen::received:
     case Seen::passing:
-      read_packet(line, o);
+      whole = read_packet(line, o);
       break;
   }
-  return o;
+  return whole ? std::optional{std::move(o)} : std::nullopt;
 }
 
 Observer read_start(const json& line, std::uint32_t source) {
@@ -167,8 +201,10 @@ class TraceFile {
     to.files.push_back(path_);
   }
 
-  void take(const json& line, std::size_t number) {
+  /// False: the line is damaged.
+  [[nodiscard]] bool take(const json& line, std::size_t number) {
     const std::string event = string_in(line, "event");
+    if (!has_time(line)) return false;
     const auto pid = number_in(line, "pid");
     if (event == "start") {
       if (number_in(line, "version") != 2) {
@@ -178,19 +214,21 @@ class TraceFile {
       }
       observers_[pid] = static_cast<std::uint32_t>(to_.observers.size());
       to_.observers.push_back(read_start(line, source_));
-      return;
+      return true;
     }
     const auto kind = kind_of(event);
-    if (!kind) return;  // newer than we are
+    if (!kind) return true;  // newer than we are
     const auto observer = observers_.find(pid);
     if (observer == observers_.end()) {
       throw std::runtime_error{fmt::format(
           "{}:{}: an event of process {} before its start: the beginning of the file is missing",
           path_, number, pid)};
     }
-    Observation o = read_line(line, *kind, to_);
-    o.observer = observer->second;
-    to_.all.push_back(std::move(o));
+    auto o = read_line(line, *kind, to_);
+    if (!o) return false;
+    o->observer = observer->second;
+    to_.all.push_back(std::move(*o));
+    return true;
   }
 
  private:
@@ -231,9 +269,8 @@ void read_trace(const std::string& path, Observations& to) {
     // On a full disk, a process overwrites with blanks what was cut off.
     if (text.find_first_not_of(' ') == std::string::npos) continue;
     const json line = object_in(text);
-    if (line.is_object()) {
-      trace.take(line, number);
-    } else if (file.eof()) {  // without its end: a process was killed, or the disk was full
+    if (line.is_object() && trace.take(line, number)) continue;
+    if (!line.is_object() && file.eof()) {  // a process was killed, or the disk was full
       to.remarks.push_back(fmt::format("{}: the last line was cut off, and is left out", path));
     } else if (broken++ == 0) {
       first_broken = number;

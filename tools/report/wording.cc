@@ -109,7 +109,7 @@ std::string program_text(const End& end) {
 
 std::string number_text(const End& end) {
   constexpr std::uint32_t kMulticastQpn = 0xff'ffff;
-  if (end.shared) return fmt::format("SRQ {}", end.qpn);
+  if (end.shared) return fmt::format("SRQ {:#x}", end.qpn);
   if (end.is_nobody()) return "";
   if (end.qpn == 0) return "QP unknown";
   if (end.qpn == kMulticastQpn) return "multicast group";

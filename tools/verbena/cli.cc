@@ -3,9 +3,12 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "settings/fault_spec.h"
@@ -132,6 +135,25 @@ std::string check_wire(const std::string& name) {
   const auto wire = std::ranges::find(settings::variables(), "--wire", &settings::Variable::option);
   const auto set = wire->set(unused, name);
   return set ? "" : set.error().message;
+}
+
+/// CLI11 takes "nan" for a number, and makes a count of "-1".
+std::string check_milliseconds(const std::string& text) {
+  constexpr double kMost = 9e12;  // as nanoseconds they fit into 64 bits
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  const auto [rest, problem] = std::from_chars(text.data(), end, value);
+  const bool fine = problem == std::errc{} && rest == end && std::abs(value) <= kMost;
+  return fine ? "" : fmt::format("\"{}\" is no time in milliseconds, such as 12.5", text);
+}
+
+std::string check_count(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  std::size_t value = 0;
+  const auto [rest, problem] = std::from_chars(text.data(), end, value);
+  return problem == std::errc{} && rest == end
+             ? ""
+             : fmt::format("\"{}\" is no number of lines, such as 60", text);
 }
 
 /// The options that `verbena run` and `verbena env` share.
@@ -271,15 +293,18 @@ void add_report(Cli& cli) {
                    "Show only this queue pair and its peer, for example 0x0001a2")
       ->type_name("QPN");
   cli.report->add_option("--from", options.from, "Show only events from this time on")
-      ->type_name("MILLISECONDS");
+      ->type_name("MILLISECONDS")
+      ->check(CLI::Validator{check_milliseconds, ""});
   cli.report->add_option("--to", options.to, "Show only events up to this time")
-      ->type_name("MILLISECONDS");
+      ->type_name("MILLISECONDS")
+      ->check(CLI::Validator{check_milliseconds, ""});
   cli.report->add_option("--only", options.only, "Show only losses, NAKs, retries and errors")
       ->check(CLI::IsMember({"errors"}));
   cli.report->add_flag("--states", options.states, "Show changes of state, too");
   cli.report->add_flag("--fold", options.fold, "Print repeated lines once");
   cli.report->add_option("--lines", options.lines, "Print at most COUNT lines of each ladder")
-      ->type_name("COUNT");
+      ->type_name("COUNT")
+      ->check(CLI::Validator{check_count, ""});
   cli.report->add_flag("--summary", options.summary, "Print the summary only");
   cli.report->add_flag("--requests", options.requests,
                        "List every request, not only the slowest 20");
@@ -374,7 +399,8 @@ int execute(Cli& cli, char** argv) {
 }  // namespace
 
 int fail(std::string_view command, int status, std::string_view message) {
-  fmt::print(stderr, "verbena {}: {}\n", command, message);
+  // Not fmt::print: it throws if the terminal is gone.
+  std::fputs(fmt::format("verbena {}: {}\n", command, message).c_str(), stderr);
   return status;
 }
 

@@ -139,12 +139,16 @@ Ladder take_ladder(std::vector<std::string>& arguments) {
 }
 
 /// The lab as usual, then the ladder of what it did.
-int run_with_ladder(const fs::path& program, const TraceFile& file, std::size_t lines,
+int run_with_ladder(const fs::path& program, TraceFile& file, std::size_t lines,
                     std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);
   const int status = run_child(program, std::move(arguments));
   if (status == kExitUsage || status == kExitSkipped) return status;
   std::fflush(stdout);
+  if (file.is_empty()) {
+    fail("lab", status, "the lab opened no device of ours: there is nothing to draw");
+    return status;
+  }
   fmt::print("\n");
   const int failed = report({.files = {file.path()},
                              .states = false,
@@ -152,6 +156,7 @@ int run_with_ladder(const fs::path& program, const TraceFile& file, std::size_t 
                              .lines = lines,
                              .ladders = 4,
                              .brief = true});
+  if (failed != 0) file.keep("lab");
   return status != 0 ? status : failed;
 }
 

@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include "tools/report/build.h"
 #include "tools/report/filter.h"
@@ -21,6 +25,8 @@
 
 namespace verbena::tool {
 namespace {
+
+namespace fs = std::filesystem;
 
 /// Empty: written.
 std::string write_file(const std::string& path, const std::string& text) {
@@ -45,6 +51,12 @@ report::Filter filter_of(const ReportOptions& options) {
   return filter;
 }
 
+std::string remarks_text(const std::vector<std::string>& remarks) {
+  std::string text;
+  for (const std::string& remark : remarks) text += report::printable(remark) + "\n";
+  return text;
+}
+
 std::string sources_text(const report::Model& model) {
   std::string text;
   for (const report::Source& source : model.sources) {
@@ -53,8 +65,40 @@ std::string sources_text(const report::Model& model) {
         fmt::format("{}: times shifted by {:.3f} ms, so that no packet arrives before it leaves\n",
                     report::printable(source.file), static_cast<double>(source.offset) / 1e6);
   }
-  for (const std::string& remark : model.remarks) text += report::printable(remark) + "\n";
-  return text;
+  return text + remarks_text(model.remarks);
+}
+
+/// Of a file that is given twice, one is read.
+std::vector<std::string> distinct_files(const std::vector<std::string>& files,
+                                        std::vector<std::string>& remarks) {
+  std::vector<std::string> distinct;
+  for (const std::string& file : files) {
+    std::error_code unknown;  // reading it says why
+    const auto same = std::ranges::find_if(
+        distinct, [&](const auto& other) { return fs::equivalent(file, other, unknown); });
+    if (same == distinct.end()) {
+      distinct.push_back(file);
+    } else {
+      remarks.push_back(fmt::format("{} is the same file as {}, and is read once", file, *same));
+    }
+  }
+  return distinct;
+}
+
+/// Empty: no output replaces what the report is made of, or the other output.
+std::string overwritten(const ReportOptions& options) {
+  std::error_code unknown;
+  for (const std::string& output : {options.html, options.svg}) {
+    for (const std::string& input : options.files) {
+      if (output.empty() || !fs::equivalent(output, input, unknown)) continue;
+      return fmt::format("{}: the report would overwrite its input; name another file", output);
+    }
+  }
+  if (!options.html.empty() &&
+      fs::weakly_canonical(options.html, unknown) == fs::weakly_canonical(options.svg, unknown)) {
+    return fmt::format("--html and --svg name the same file {}; use two files", options.html);
+  }
+  return "";
 }
 
 /// Writes the files that were asked for; empty: all are written.
@@ -75,7 +119,20 @@ std::string write_files(const ReportOptions& options, const report::Model& model
 
 int report(const ReportOptions& options) {
   try {
-    report::Model model = report::build_model(report::read_files(options.files));
+    if (const auto problem = overwritten(options); !problem.empty()) {
+      return fail("report", kExitFailure, report::printable(problem));
+    }
+    std::vector<std::string> remarks;
+    report::Observations seen = report::read_files(distinct_files(options.files, remarks));
+    seen.remarks.insert(seen.remarks.begin(), remarks.begin(), remarks.end());
+    if (seen.all.empty()) {
+      fmt::print("{}", remarks_text(seen.remarks));  // they say why
+      if (std::ranges::any_of(seen.observers, &report::Observer::traced)) {
+        fmt::print("no queue pair did anything\n");
+        return 0;
+      }
+    }
+    report::Model model = report::build_model(seen);
     const bool was_empty = model.events.empty();
     report::apply(filter_of(options), model);
     fmt::print("{}", sources_text(model));
