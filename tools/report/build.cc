@@ -15,6 +15,7 @@
 
 #include "tools/report/capture_reader.h"
 #include "tools/report/conversations.h"
+#include "tools/report/packet_headers.h"
 #include "tools/report/packets.h"
 #include "tools/report/requests.h"
 #include "tools/report/trace_reader.h"
@@ -129,18 +130,18 @@ void add_sources(const Observations& seen, const std::vector<Clock>& clocks, Mod
 
 void name_orderly_ends(Model& model) {
   std::vector<bool> disconnects(model.conversations.size());
+  std::set<std::pair<std::uint32_t, Side>> failed;
   for (const Event& e : model.events) {
     if (e.what == "DisconnectRequest") disconnects[e.conversation] = true;
+    const bool fails =
+        e.kind == EventKind::completion && e.what != "SUCCESS" && e.what != "WR_FLUSH_ERR";
+    if (fails || (e.flags.nak && !is_sequence_error(e))) failed.insert({e.conversation, e.side});
   }
-  // rdma_disconnect() moves the queue pair to ERR first, and flushes what is posted.
-  std::set<std::pair<std::uint32_t, Side>> failed;
+  // rdma_disconnect() moves the queue pair to ERR before it sends the message.
   for (Event& e : model.events) {
-    const std::pair end{e.conversation, e.side};
-    if (e.kind == EventKind::completion && e.what != "SUCCESS" && e.what != "WR_FLUSH_ERR") {
-      failed.insert(end);
-    }
+    if (!disconnects[e.conversation] || failed.contains({e.conversation, e.side})) continue;
     const bool ends = e.kind == EventKind::state && e.what.ends_with("→ ERR");
-    if (ends && disconnects[e.conversation] && !failed.contains(end)) e.what += ", disconnected";
+    if (ends) e.what += ", disconnected";
   }
 }
 

@@ -24,6 +24,12 @@ namespace verbena::report {
   return packet::Syndrome{e.headers[packet::Bth::kSize]};
 }
 
+/// A NAK that only asks for what is missing; after any other one, the queue pair is in ERR.
+[[nodiscard]] inline bool is_sequence_error(const Event& e) {
+  const auto syndrome = syndrome_of(e);
+  return e.flags.nak && syndrome && syndrome->nak_code() == packet::NakCode::psn_sequence_error;
+}
+
 /// The length in the RETH: of a WRITE or READ, or of a part of a long READ. 0: there is none.
 [[nodiscard]] inline std::uint32_t requested_bytes(const Event& e) {
   const packet::OpcodeInfo& info = info_of(e);

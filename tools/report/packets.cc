@@ -119,8 +119,8 @@ class Joiner {
       for (const auto& [seen_at, count] : counts) {
         const auto& [point, observer] = seen_at;
         const auto [chosen, is_new] = witnesses_.try_emplace({direction, point}, observer);
-        const auto worth = [&](Witness w) {
-          return std::pair{seen_.observers[w].traced, counts.at({point, w})};
+        const auto worth = [this, &seen = counts, at = point](Witness w) {
+          return std::pair{seen_.observers[w].traced, seen.at({at, w})};
         };
         if (!is_new && worth(chosen->second) < worth(observer)) chosen->second = observer;
       }

@@ -66,11 +66,6 @@ class Receiver {
   std::optional<Psn> gap_;  // the one that must come before any later one
 };
 
-bool is_sequence_error(const Event& e) {
-  const auto syndrome = syndrome_of(e);
-  return e.flags.nak && syndrome && syndrome->nak_code() == packet::NakCode::psn_sequence_error;
-}
-
 /// Of a direction in which packets don't say whether they left before.
 class Newest {
  public:

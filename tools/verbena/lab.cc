@@ -142,7 +142,7 @@ Ladder take_ladder(std::vector<std::string>& arguments) {
 int run_with_ladder(const fs::path& program, TraceFile& file, std::size_t lines,
                     std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), program);
-  const int status = run_child(program, std::move(arguments));
+  const int status = run_child(program, arguments);
   if (status == kExitUsage || status == kExitSkipped) return status;
   std::fflush(stdout);
   if (file.is_empty()) {

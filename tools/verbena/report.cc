@@ -105,9 +105,8 @@ std::string overwritten(const ReportOptions& options) {
 std::string write_files(const ReportOptions& options, const report::Model& model,
                         const report::RowOptions& rows) {
   if (!options.html.empty()) {
-    if (const auto problem = write_file(options.html, report::page(model)); !problem.empty()) {
-      return problem;
-    }
+    std::string problem = write_file(options.html, report::page(model));
+    if (!problem.empty()) return problem;
   }
   if (options.svg.empty()) return "";
   report::RowOptions in_picture = rows;

@@ -73,7 +73,7 @@ int trace(const TraceOptions& options) {
     if (!options.faults.empty()) words.insert(words.end(), {"--faults", options.faults});
     words.emplace_back("--");
     words.insert(words.end(), options.command.begin(), options.command.end());
-    const int status = run_child("/proc/self/exe", std::move(words));
+    const int status = run_child("/proc/self/exe", words);
     if (status == kExitRefused || status == kExitNotFound || status == kExitUsage) return status;
     if (!options.output.empty() && !options.report && options.html.empty()) return status;
     std::fflush(stdout);

@@ -108,7 +108,7 @@ void TraceFile::keep(const char* command) {
        fmt::format("the trace is kept in {0}; verbena report {0} reads it", path_));
 }
 
-int run_child(const std::string& program, std::vector<std::string> words) {
+int run_child(const std::string& program, const std::vector<std::string>& words) {
   const sigset_t handled = handled_signals();
   sigset_t earlier;
   sigprocmask(SIG_BLOCK, &handled, &earlier);  // until the handler knows the child

@@ -38,6 +38,6 @@ class TraceFile {
 
 /// Runs `program` with these words (the first is its name) and returns its exit status. A TraceFile
 /// must exist: it handles the signals. Throws std::system_error.
-[[nodiscard]] int run_child(const std::string& program, std::vector<std::string> words);
+[[nodiscard]] int run_child(const std::string& program, const std::vector<std::string>& words);
 
 }  // namespace verbena::tool

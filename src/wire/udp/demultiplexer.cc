@@ -188,7 +188,8 @@ bool Demultiplexer::hand_over(const packet::Datagram& d, std::uint32_t slot) {
 
 void Demultiplexer::pass_on(const Train& frames, std::size_t count, std::uint32_t owner,
                             ReceiveAddress& at) {
-  const bool passed = registry_.pass(owner, kId, HandOverHeader::of(frames).bytes(), frames.whole.bytes);
+  const bool passed =
+      registry_.pass(owner, kId, HandOverHeader::of(frames).bytes(), frames.whole.bytes);
   (passed ? counters_.handed_over : counters_.handover_drops) += count;
   if (!passed && observer_ != nullptr) {
     for_each_frame(frames, [&](std::size_t offset, std::size_t size) {

@@ -42,9 +42,8 @@ TEST(Printable, HoldsInEveryPicture) {
   for (const std::string& text :
        {ladder(model, {}, false), svg(model, {}), std::string{columns.begin(), columns.end()}}) {
     EXPECT_TRUE(has(text, kShown));
-    for (const char* part : {"\x1b"
-                             "b",
-                             "\u009b", "\u202e", "\u2066", "\u200f"}) {
+    constexpr auto kEscape = "\033b";
+    for (const char* part : {kEscape, "\u009b", "\u202e", "\u2066", "\u200f"}) {
       EXPECT_FALSE(has(text, part)) << part;
     }
   }
