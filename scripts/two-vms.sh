@@ -194,7 +194,7 @@ cmd_run() { # a|b [-b] COMMAND
     esac
     shift
   done
-  known_machine "$machine"
+  known_machine "${machine:-${1:-}}"
   [ $# -gt 0 ] || die "run $machine: which command?"
   pid_in "$pair/$machine" >/dev/null || die "$machine is not up; first: $0 up"
   if [ -n "$background" ]; then
