@@ -26,7 +26,7 @@ using namespace verbena;
 constexpr std::size_t kJoins = 50;
 
 struct Nothing final : registry::Visitors {
-  void message(std::uint8_t, std::span<const std::uint8_t>) override {}
+  void message(const registry::PeerMessage&) override {}
   std::string account() override { return {}; }
 };
 

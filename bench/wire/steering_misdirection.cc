@@ -55,8 +55,8 @@ struct Member final : registry::Visitors {
     wire = std::move(created).value();
     if (auto opened = wire->open_address({address, 0}); !opened) fail(opened.error());
   }
-  void message(std::uint8_t, std::span<const std::uint8_t> bytes) override {
-    wire->message(bytes, sink);
+  void message(const registry::PeerMessage& message) override {
+    wire->message(message, sink);
   }
   std::string account() override { return {}; }
   void abandon() const {

@@ -22,15 +22,18 @@ bool anything_outstanding(const QueuePair& qp) {
 
 void start_timers(QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
+  // Where nothing is lost, a late answer is only late.
+  const Instant early =
+      qp.requester.way == packet::Way::network ? now + c.early_timeout : kNever;
   if (qp.attributes.timeout == 0) {
     c.timeout_at = kNever;
-    c.early_at = now + c.early_timeout;
+    c.early_at = early;
     return;
   }
   const Duration timeout = transport_timeout(qp.attributes.timeout);
   c.timeout_at = now + timeout;
   // Early tries stop where they would meet the timer.
-  c.early_at = c.early_timeout < timeout / 2 ? now + c.early_timeout : kNever;
+  c.early_at = c.early_timeout < timeout / 2 ? early : kNever;
 }
 
 /// What leaves next is the oldest that nothing has answered.
@@ -331,6 +334,10 @@ void begin(Completer& c, const QpAttributes& attributes) {
   c.early_timeout = c.round_trip.timeout();
   c.retries_left = attributes.retry_count;
   c.rnr_retries_left = attributes.rnr_retry;
+}
+
+void change_way(Completer& c, const QpAttributes& attributes, packet::Way way) {
+  c.window = way == packet::Way::host ? Window::lossless() : Window{attributes.path_mtu};
 }
 
 void stop_timers(Completer& c) {

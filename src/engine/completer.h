@@ -12,6 +12,7 @@
 #include "engine/credits.h"
 #include "engine/round_trip.h"
 #include "engine/window.h"
+#include "packet/frame.h"
 #include "packet/packet.h"
 
 namespace verbena::engine {
@@ -58,6 +59,8 @@ void slow_down(QueuePair& qp);
 
 /// To RTS.
 void begin(Completer& c, const QpAttributes& attributes);
+/// Requests take this way from now on; none is on its way.
+void change_way(Completer& c, const QpAttributes& attributes, packet::Way way);
 
 void stop_timers(Completer& c);
 /// When expire_retry_timers() has something to do.

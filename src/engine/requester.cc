@@ -16,8 +16,10 @@ namespace {
 
 using packet::Kind;
 
-const packet::Flow& flow_of(const QueuePair& qp, const SendWqe& wqe) {
-  return qp.type == QpType::ud ? wqe.request.destination().flow : qp.attributes.flow;
+packet::Flow flow_of(const QueuePair& qp, const SendWqe& wqe) {
+  packet::Flow flow = qp.type == QpType::ud ? wqe.request.destination().flow : qp.attributes.flow;
+  flow.way = qp.requester.way;
+  return flow;
 }
 
 Qpn destination_of(const QueuePair& qp, const SendWqe& wqe) {
@@ -28,12 +30,28 @@ Receiver receiver_of(const QueuePair& qp, const SendWqe& wqe) {
   return {flow_of(qp, wqe), destination_of(qp, wqe)};
 }
 
+/// A way can change only while no packet is on it: what is sent the new way would overtake it. UC
+/// and UD don't know; they keep to one for a message.
+void choose_way(QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe) {
+  Requester& r = qp.requester;
+  if (qp.reliable() ? qp.completer.window.in_flight() != 0 : r.packet != 0) return;
+  const packet::Way way = sink.choose_way(flow_of(qp, wqe), destination_of(qp, wqe));
+  if (way == r.way) return;
+  r.way = way;
+  change_way(qp.completer, qp.attributes, way);
+}
+
+/// Packets of a service that isn't acknowledged wait for their receiver. A way that loses nothing
+/// holds the sender back itself; members of a group would all answer.
+bool is_paced(const QueuePair& qp, const Receiver& to) {
+  return qp.requester.way == packet::Way::network && !to.address.is_multicast();
+}
+
 /// May the next packet of the request leave?
 bool window_open(Services& services, QueuePair& qp, const SendWqe& wqe, Instant now) {
   if (!qp.reliable()) {
     const Receiver to = receiver_of(qp, wqe);
-    // Members of a group would all answer.
-    return to.address.is_multicast() || services.paces.lets(qp, to, packet_cost(qp, wqe), now);
+    return !is_paced(qp, to) || services.paces.lets(qp, to, packet_cost(qp, wqe), now);
   }
   return qp.completer.window.fits(packet_cost(qp, wqe));
 }
@@ -304,7 +322,7 @@ RequestStep send_data(Services& services, QueuePair& qp, packet::FrameSink& sink
     return RequestStep::sent;
   }
   const Receiver to = receiver_of(qp, wqe);
-  if (!to.address.is_multicast() && services.paces.sent(to, cost, now)) {
+  if (is_paced(qp, to) && services.paces.sent(to, cost, now)) {
     send_mark(services, qp, sink, wqe, p, now);
   }
   advance(qp, wqe, 1);
@@ -342,6 +360,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
       return Sent::all;
     }
     SendWqe& wqe = qp.sq.at(r.wqe);
+    choose_way(qp, sink, wqe);
     if (!window_open(services, qp, wqe, now)) return Sent::all;
     if (sent == budget) return Sent::more;
 

@@ -29,6 +29,7 @@ struct Requester {
   std::vector<Psn> asked;  // the same, with those that are to be asked for again
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
+  packet::Way way = packet::Way::network;  // of packets; changes when none is on its way
 };
 
 /// stalled: its path has no room, or there is no memory; later there may be.

@@ -76,6 +76,8 @@ struct Responder {
 
   Ring<ReachedMark> marks{};  // UC, UD: to be answered
 
+  packet::Way way = packet::Way::network;  // that the last request came; answers take it
+
   bool congested = false;  // a packet came marked: tell the sender
   Instant next_notice{};   // not before then
 
@@ -100,6 +102,9 @@ inline void begin(Responder& r, Psn first) { r.expected = first; }
 
 /// The peer's first request is here. True only once.
 [[nodiscard]] inline bool note_heard(Responder& r) { return !std::exchange(r.heard, true); }
+
+/// A request came this way.
+inline void answer_by(Responder& r, packet::Way way) { r.way = way; }
 
 /// A request has just left. The acknowledgement leaves with it, because from now on the queue pair
 /// awaits one itself.

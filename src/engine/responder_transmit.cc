@@ -17,6 +17,12 @@ using packet::Syndrome;
 
 namespace {
 
+packet::Flow flow_of_answers(const QueuePair& qp) {
+  packet::Flow flow = qp.attributes.flow;
+  flow.way = qp.responder.way;
+  return flow;
+}
+
 enum class ResponseStep : std::uint8_t { sent, stalled, failed };
 
 /// The headers of a response's next packet. A READ's opcode follows from the place in the response.
@@ -37,6 +43,7 @@ Packet next_packet(const QueuePair& qp, const Response& response, packet::Part p
 ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink& sink,
                            Response& response, unsigned budget, FramesAhead& ahead) {
   const QpAttributes& a = qp.attributes;
+  const packet::Flow flow = flow_of_answers(qp);
   const bool reads = response.to == Kind::read_request;
   const std::uint32_t whole = reads ? response.source.length : 0;
   const std::uint32_t length = std::min<std::uint32_t>(a.path_mtu, whole - response.sent);
@@ -57,12 +64,12 @@ ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink&
     const std::uint32_t alike = (whole - response.sent - 1) / a.path_mtu;  // the last isn't
     const std::uint32_t count = std::min({alike, budget, FramesAhead::kMost});
     if (count > 1) {
-      ahead.fill(sink, a.flow, a.dest_qpn, headers, length, region->segment(address, whole), count);
+      ahead.fill(sink, flow, a.dest_qpn, headers, length, region->segment(address, whole), count);
     }
   }
   auto out = ahead.take();
   if (out.empty()) {
-    out = sink.reserve(a.flow, a.dest_qpn, packet::frame_size(p.bth.opcode, length));
+    out = sink.reserve(flow, a.dest_qpn, packet::frame_size(p.bth.opcode, length));
     if (out.empty()) return ResponseStep::stalled;
     if (length > 0) {
       const std::array from{region->segment(address, length)};
@@ -73,7 +80,7 @@ ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink&
   std::fill(out.begin() + static_cast<std::ptrdiff_t>(headers + length), out.end(),
             std::uint8_t{0});
   sink.commit();
-  note_frame(services, qp, a.flow, p, length);
+  note_frame(services, qp, flow, p, length);
   response.psn = response.psn.next();
   response.sent += length;
   return ResponseStep::sent;
@@ -81,18 +88,18 @@ ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink&
 
 bool send_answer(Services& services, QueuePair& qp, packet::FrameSink& sink, Syndrome syndrome,
                  Psn psn) {
-  const QpAttributes& a = qp.attributes;
+  const packet::Flow flow = flow_of_answers(qp);
   Packet p;
   p.bth.opcode =
       *packet::opcode_for(qp.service(), Kind::acknowledge, {.first = true, .last = true});
-  p.bth.destination = a.dest_qpn;
+  p.bth.destination = qp.attributes.dest_qpn;
   p.bth.psn = psn;
   p.aeth = {syndrome, qp.responder.msn};
-  const auto out = sink.reserve(a.flow, a.dest_qpn, packet::frame_size(p.bth.opcode, 0));
+  const auto out = sink.reserve(flow, p.bth.destination, packet::frame_size(p.bth.opcode, 0));
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
-  note_frame(services, qp, a.flow, p, 0);
+  note_frame(services, qp, flow, p, 0);
   return true;
 }
 
@@ -103,12 +110,12 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
   p.bth.migration = false;
   p.bth.becn = true;
   p.bth.destination = qp.attributes.dest_qpn;
-  const auto out =
-      sink.reserve(qp.attributes.flow, p.bth.destination, packet::frame_size(p.bth.opcode, 0));
+  const packet::Flow flow = flow_of_answers(qp);
+  const auto out = sink.reserve(flow, p.bth.destination, packet::frame_size(p.bth.opcode, 0));
   if (out.empty()) return false;
   packet::encode_headers(p, out);
   sink.commit();
-  note_frame(services, qp, qp.attributes.flow, p, 0);
+  note_frame(services, qp, flow, p, 0);
   ++qp.counters.sent_cnps;
   return true;
 }

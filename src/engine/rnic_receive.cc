@@ -25,7 +25,9 @@ void Rnic::finish_copies() {
 }
 
 void Rnic::demultiplex(const packet::Datagram& datagram, Instant now) {
-  const auto parsed = packet::parse(datagram.bytes, datagram.destination_qpn);
+  const auto parsed = datagram.changeable
+                          ? packet::parse_changeable(datagram.bytes, datagram.destination_qpn)
+                          : packet::parse(datagram.bytes, datagram.destination_qpn);
   const auto* p = std::get_if<packet::Packet>(&parsed);
   if (p == nullptr) {
     drop_unclaimed(&Counters::drop_malformed, {.bytes = datagram.bytes});
@@ -117,6 +119,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
 }
 
 void Rnic::serve_request(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p) {
+  answer_by(qp.responder, datagram.way);
   const QpState state = qp.state.load(std::memory_order_relaxed);
   if (state == QpState::rtr && qp.type != QpType::ud && note_heard(qp.responder)) {
     services_.raise({.kind = EventKind::communication_established, .qp = &qp});

@@ -27,6 +27,12 @@ class Window {
 
   constexpr Window() : Window{1024} {}
   constexpr explicit Window(std::uint32_t mtu) : packet_{truesize(mtu)} {}
+  /// Towards a peer that nothing overflows: who is too fast is held back on the way.
+  [[nodiscard]] static constexpr Window lossless() {
+    Window w;
+    w.packet_ = w.limit_ = w.threshold_ = kLossless;
+    return w;
+  }
 
   [[nodiscard]] constexpr std::uint32_t limit() const { return limit_; }
   [[nodiscard]] constexpr std::uint32_t in_flight() const { return in_flight_; }
@@ -64,7 +70,7 @@ class Window {
       credit_ += cost;
       if (credit_ < limit_) return;
       credit_ -= limit_;
-      limit_ = std::min(limit_ + step_, kMax);
+      limit_ = std::max(limit_, std::min(limit_ + step_, kMax));
     }
   }
 
@@ -110,6 +116,7 @@ class Window {
  private:
   static constexpr std::uint32_t kInitial = 16'896;  // two packets of 4 KiB, twenty of 64 B
   static constexpr std::uint32_t kMax = 1u << 20;
+  static constexpr std::uint32_t kLossless = 8u << 20;
 
   // All in truesize.
   std::uint32_t packet_;  // a full one

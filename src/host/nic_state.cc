@@ -14,17 +14,10 @@ namespace verbena::host {
 
 namespace {
 
-/// The wire that reaches other hosts, of the kind that the settings name.
-Result<std::unique_ptr<wire::Network>> make_network(registry::Registry& registry,
-                                                    std::span<std::uint8_t> buffers) {
-  switch (config().wire) {
-    case settings::WireKind::udp: {
-      auto udp = wire::UdpWire::create(registry, buffers);
-      if (!udp) return udp.error();
-      return std::unique_ptr<wire::Network>{std::move(udp).value()};
-    }
-  }
-  return Error{EINVAL, "no such wire"};
+/// Frames that are captured, or that a network is to lose, take the network.
+bool wants_shm() {
+  const settings::Settings& s = config();
+  return s.wire != settings::WireKind::udp && s.pcap.empty() && !s.faults;
 }
 
 /// All wires that the settings ask for. `room`: Wires::kRoomBytes.
@@ -37,9 +30,14 @@ Result<std::unique_ptr<Wires>> make_wires(registry::Registry& registry,
     if (!opened) return opened.error();
     capture = std::move(opened).value();
   }
-  auto network = make_network(registry, buffers);
-  if (!network) return network.error();
-  auto wires = std::make_unique<Wires>(std::move(network).value(), std::move(capture));
+  auto udp = wire::UdpWire::create(registry, buffers);
+  if (!udp) return udp.error();
+  auto wires = std::make_unique<Wires>(std::move(udp).value(), std::move(capture));
+  if (wants_shm()) {
+    auto shm = wire::ShmWire::create(registry);
+    if (!shm) return shm.error();
+    wires->add(std::move(shm).value());
+  }
   if (config().faults) wires->add_faults(*config().faults, room);
   return wires;
 }
@@ -77,12 +75,13 @@ Nic::State::State(std::unique_ptr<DeviceMonitor> monitor, ShardParts parts)
 
 Status Nic::State::start() {
   return shard_.inspect([&](ShardState& s) {
-    std::vector<int> data, control{s.registry->fd(), monitor_->fd()};
+    NicThread::Descriptors watched{.control = {s.registry->fd(), monitor_->fd()}};
     for (const wire::Descriptors& wire : s.wires->descriptors()) {
-      data.push_back(wire.data);
-      control.push_back(wire.control);
+      watched.bells.push_back(wire.bell);
+      watched.data.push_back(wire.data);
+      watched.control.push_back(wire.control);
     }
-    auto started = thread_.start(data, control);
+    auto started = thread_.start(watched);
     if (started) s.outputs.announce(*s.wires);
     return started;
   });

@@ -53,6 +53,8 @@ class Nic::State final : NicThread::Work {
 
   // NicThread::Work
   Outcome work(bool control) override;
+  bool arrived() override { return shard_.arrived(); }
+  bool may_sleep() override { return shard_.may_sleep(); }
 
   const std::unique_ptr<DeviceMonitor> monitor_;  // has a lock of its own
   HeapTrimmer trimmer_;

@@ -156,8 +156,21 @@ NicThread::Work::Outcome Shard::run(bool control) {
   return outcome;
 }
 
+bool Shard::arrived() {
+  if (!lock_.try_lock()) return false;
+  const ShardLockHolder holder{lock_, std::adopt_lock};
+  return state_.wires->arrived();
+}
+
+bool Shard::may_sleep() {
+  if (!lock_.try_lock()) return false;
+  const ShardLockHolder holder{lock_, std::adopt_lock};
+  return state_.wires->may_sleep();
+}
+
 NicThread::Work::Outcome Shard::run_rounds(bool control) {
   now_ = now();
+  state_.wires->woken();
   woke_sleeper_ = false;
   if (control) {
     state_.registry->serve(*this);

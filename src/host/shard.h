@@ -99,6 +99,10 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
 
   /// `control`: a control descriptor is readable.
   [[nodiscard]] NicThread::Work::Outcome run(bool control) EXCLUDES(lock_);
+  /// See NicThread::Work. While somebody else has the lock, he sees to it.
+  [[nodiscard]] bool arrived() EXCLUDES(lock_);
+  /// False also while somebody else has the lock.
+  [[nodiscard]] bool may_sleep() EXCLUDES(lock_);
 
   // ---- Any thread.
 
@@ -155,8 +159,8 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
     state_.connections.undelivered(u, now_);
   }
   // registry::Visitors
-  void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) override REQUIRES(lock_) {
-    state_.wires->message(wire, bytes, *this);
+  void message(const registry::PeerMessage& message) override REQUIRES(lock_) {
+    state_.wires->message(message, *this);
   }
   [[nodiscard]] std::string account() override REQUIRES(lock_);
   // RawPorts::Taker

@@ -9,6 +9,18 @@ Wires::Wires(std::unique_ptr<wire::Network> network, std::unique_ptr<wire::Captu
   for (Line& line : lines_) line.wire->set_tap(capture_.get());
 }
 
+void Wires::add(std::unique_ptr<wire::ShmWire> shm) {
+  shm_ = shm.get();
+  lines_.emplace_back(std::move(shm));
+  reserved_ = lines_.front().outermost;
+}
+
+Status Wires::open_address(const LocalAddress& local) {
+  Status opened = network_.open_address(local);
+  if (opened && shm_ != nullptr) shm_->open_address(local);
+  return opened;
+}
+
 void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room) {
   for (Line& line : lines_) {
     line.faults = std::make_unique<wire::FaultyWire>(*line.wire, spec, room.first(kRoomBytes));
@@ -19,10 +31,11 @@ void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> 
   reserved_ = lines_.front().outermost;
 }
 
-void Wires::message(std::uint8_t id, std::span<const std::uint8_t> bytes,
-                    wire::DatagramSink& sink) {
+void Wires::message(const registry::PeerMessage& message, wire::DatagramSink& sink) {
   for (Line& line : lines_) {
-    if (static_cast<std::uint8_t>(line.wire->id()) == id) line.wire->message(bytes, sink);
+    if (static_cast<std::uint8_t>(line.wire->id()) == message.wire) {
+      line.wire->message(message, sink);
+    }
   }
 }
 

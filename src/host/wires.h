@@ -17,10 +17,11 @@
 #include "wire/capture.h"
 #include "wire/faulty_wire.h"
 #include "wire/network.h"
+#include "wire/shm/shm_wire.h"
 
 namespace verbena::host {
 
-/// The wires of a shard: one today. for_path() alone decides which wire a path takes; all else
+/// The wires of a shard. choose_way() and for_path() alone decide which wire a path takes; all else
 /// holds for any number.
 class Wires final : public packet::FrameSink {
  public:
@@ -30,6 +31,8 @@ class Wires final : public packet::FrameSink {
   /// `capture`: nullptr, or where the frames of all wires are written to.
   explicit Wires(std::unique_ptr<wire::Network> network,
                  std::unique_ptr<wire::Capture> capture = nullptr);
+  /// From now on, frames to processes of this host may go by this one.
+  void add(std::unique_ptr<wire::ShmWire> shm);
   /// From now on, frames leave through faults, whatever their wire. `room`: kRoomBytes for each.
   void add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room);
 
@@ -38,28 +41,47 @@ class Wires final : public packet::FrameSink {
     for (Line& line : lines_) line.outermost->observe(observer);
   }
 
-  /// The wire for frames of this flow to the queue pair `to`.
-  [[nodiscard]] wire::Wire& for_path([[maybe_unused]] const packet::Flow& flow,
-                                     [[maybe_unused]] Qpn to) {
-    return *lines_.front().outermost;
+  /// The wire for frames of this flow.
+  [[nodiscard]] wire::Wire& for_path(const packet::Flow& flow) {
+    const bool host = flow.way == packet::Way::host && lines_.size() > kShm;
+    return *lines_[host ? kShm : kNetwork].outermost;
   }
   /// The wire that has addresses.
   [[nodiscard]] wire::Network& network() { return network_; }
+  /// From now on, frames to this address are received.
+  Status open_address(const LocalAddress& local);
 
   // packet::FrameSink: what the engine sends.
+  [[nodiscard]] packet::Way choose_way(const packet::Flow& flow, Qpn to) override {
+    const bool host = shm_ != nullptr && shm_->carriage(flow, to) == wire::Carriage::carried;
+    return host ? packet::Way::host : packet::Way::network;
+  }
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
                                                 std::size_t size) override {
-    reserved_ = &for_path(flow, to);
+    reserved_ = &for_path(flow);
     return reserved_->reserve(flow, to, size);
   }
   [[nodiscard]] packet::FrameRooms reserve_many(const packet::Flow& flow, Qpn to, std::size_t size,
                                                 std::size_t count) override {
-    reserved_ = &for_path(flow, to);
+    reserved_ = &for_path(flow);
     return reserved_->reserve_many(flow, to, size, count);
   }
   void commit() override { reserved_->commit(); }
   [[nodiscard]] bool full() const override {
     return std::ranges::all_of(lines_, [](const Line& line) { return line.outermost->full(); });
+  }
+
+  // See Wire.
+  [[nodiscard]] bool arrived() const {
+    return std::ranges::any_of(lines_, [](const Line& line) { return line.wire->arrived(); });
+  }
+  [[nodiscard]] bool may_sleep() {
+    bool may = true;
+    for (Line& line : lines_) may = line.wire->may_sleep() && may;
+    return may;
+  }
+  void woken() {
+    for (Line& line : lines_) line.wire->woken();
   }
 
   /// Takes what has arrived, a bounded amount. True: there was something.
@@ -71,8 +93,8 @@ class Wires final : public packet::FrameSink {
   void serve_control(wire::DatagramSink& sink) {
     for (Line& line : lines_) line.wire->serve_control(sink);
   }
-  /// From the wire `id` of another process.
-  void message(std::uint8_t id, std::span<const std::uint8_t> bytes, wire::DatagramSink& sink);
+  /// From a wire of another process, to the same one here.
+  void message(const registry::PeerMessage& message, wire::DatagramSink& sink);
   void flush() {
     for (Line& line : lines_) line.outermost->flush();
   }
@@ -122,7 +144,9 @@ class Wires final : public packet::FrameSink {
 
   std::unique_ptr<wire::Capture> capture_;
   wire::Network& network_;
+  static constexpr std::size_t kNetwork = 0, kShm = 1;
   std::vector<Line> lines_;
+  wire::ShmWire* shm_ = nullptr;  // of these; nullptr: frames take the network alone
   wire::Wire* reserved_;  // has the room that was reserved last
 };
 

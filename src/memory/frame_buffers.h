@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -24,6 +25,12 @@ class FrameBuffers {
     return {bytes_.data() + bytes_.size(), kScratch};
   }
 
+  /// These bytes lie in bytes() or scratch().
+  [[nodiscard]] bool hold(std::span<const std::uint8_t> piece) const {
+    const std::less_equal<const std::uint8_t*> before;
+    return before(bytes_.data(), piece.data()) &&
+           before(piece.data() + piece.size(), bytes_.data() + bytes_.size() + kScratch);
+  }
   [[nodiscard]] int fd() const { return fd_; }
   /// Where a byte of bytes() or scratch() is in the file.
   [[nodiscard]] std::int64_t offset_of(const std::uint8_t* byte) const {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <functional>
 
 #include "memory/program_memory.h"
 #include "system/kernel_calls.h"
@@ -19,12 +18,6 @@ namespace {
 constexpr std::size_t kMaxGap = 128;
 constexpr std::size_t kMaxPieces = 128;
 
-bool within(std::span<const std::uint8_t> memory, std::span<const std::uint8_t> piece) {
-  const std::less_equal<const std::uint8_t*> before;
-  return before(memory.data(), piece.data()) &&
-         before(piece.data() + piece.size(), memory.data() + memory.size());
-}
-
 }  // namespace
 
 Status HostMemory::prepare(const Segment& range, bool write) {
@@ -32,7 +25,12 @@ Status HostMemory::prepare(const Segment& range, bool write) {
 }
 
 bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> into) {
-  if (!within(frames_.bytes(), into)) return false;
+  if (!frames_.hold(into)) {  // in a ring between processes
+    const std::span<std::uint8_t> scratch = frames_.scratch();
+    if (into.size() > scratch.size() || !gather(from, scratch.first(into.size()))) return false;
+    std::copy_n(scratch.begin(), into.size(), into.begin());
+    return true;
+  }
   auto at = frames_.offset_of(into.data());
   for (const Segment& s : from) {
     const auto n =
@@ -44,7 +42,7 @@ bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> i
 }
 
 bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Segment> into) {
-  if (!within(frames_.bytes(), from)) {
+  if (!frames_.hold(from)) {
     const std::span<std::uint8_t> scratch = frames_.scratch();
     if (from.size() > scratch.size()) return false;
     std::copy(from.begin(), from.end(), scratch.begin());
@@ -66,7 +64,7 @@ bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
   std::array<iovec, kMaxPieces> pieces;
   if (gap > kMaxGap || 2 * into.count > kMaxPieces) return Dma::gather_parts(address, into);
   const std::size_t bytes = into.count * into.stride - gap;
-  if (!within(frames_.bytes(), {into.first.data(), bytes})) return false;
+  if (!frames_.hold({into.first.data(), bytes})) return Dma::gather_parts(address, into);
   for (std::size_t i = 0; i < into.count; ++i) {
     pieces[2 * i] = {reinterpret_cast<void*>(address + i * size), size};
     pieces[2 * i + 1] = {const_cast<std::uint8_t*>(kZeros.data()), gap};
@@ -77,19 +75,18 @@ bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
 }
 
 bool HostMemory::scatter_all(std::span<const Copy> list) {
-  const std::span<const std::uint8_t> frames = frames_.bytes();
   while (!list.empty()) {
     std::array<std::uint8_t, kMaxGap> nowhere;
     std::array<iovec, kMaxPieces> pieces;
     const std::span<const std::uint8_t> first = list.front().from;
-    if (!within(frames, first)) return Dma::scatter_all(list);
+    if (!frames_.hold(first)) return Dma::scatter_all(list);
     const auto begin = frames_.offset_of(first.data());
     std::size_t count = 0;
     std::size_t bytes = 0;
     std::size_t taken = 0;
     for (; taken < list.size() && count + 2 <= kMaxPieces; ++taken) {
       const Copy& c = list[taken];
-      if (!within(frames, c.from)) break;
+      if (!frames_.hold(c.from)) break;
       const auto end = begin + static_cast<off_t>(bytes), next = frames_.offset_of(c.from.data());
       if (next < end || next - end > static_cast<off_t>(kMaxGap)) break;
       const auto gap = static_cast<std::size_t>(next - end);

@@ -13,6 +13,12 @@ namespace verbena::packet {
 
 inline constexpr std::uint16_t kRocePort = 4791;
 
+/// How packets of a flow travel.
+enum class Way : std::uint8_t {
+  network,  // they may be lost, and come in another order
+  host,     // between processes of one host: nothing is lost, and who is too fast is held back
+};
+
 /// The way of a queue pair's packets. Everything of the IP and UDP headers that the sender decides.
 struct Flow {
   IpAddress source;
@@ -20,6 +26,7 @@ struct Flow {
   std::uint16_t source_port = 0;  // 0: any that frames from `source` leave from
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;  // 0: the route's default
+  Way way = Way::network;
 
   friend constexpr bool operator==(const Flow&, const Flow&) = default;
 };
@@ -35,6 +42,8 @@ struct Datagram {
   Qpn destination_qpn{};                // as destination_qpn_of() finds it in the bytes
   std::span<const std::uint8_t> bytes;  // BTH … ICRC
   bool more = false;  // another one comes at once, and these bytes stay until then
+  bool changeable = false;  // another process may change the bytes at any time
+  Way way = Way::network;   // that it came
 };
 
 /// Room for frames of one size, one behind another.
@@ -54,6 +63,12 @@ struct FrameRooms {
 /// destination.
 class FrameSink {
  public:
+  /// The way that frames of this flow to the queue pair `to` can take. Whoever sends keeps to one
+  /// while packets of his are on theirs.
+  [[nodiscard]] virtual Way choose_way([[maybe_unused]] const Flow& flow,
+                                       [[maybe_unused]] Qpn to) {
+    return Way::network;
+  }
   /// Room for a frame of exactly `size` bytes, ICRC left out, to the queue pair `to`. Empty: its
   /// path has no room now; other paths may have.
   [[nodiscard]] virtual std::span<std::uint8_t> reserve(const Flow& flow, Qpn to,

@@ -1,6 +1,7 @@
 #include "packet/packet.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 #include <utility>
 
@@ -9,8 +10,8 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-/// The headers at the start of `b`, which holds them all. Returns what is behind them.
-Bytes take_extensions(Packet& p, const OpcodeInfo& info, Bytes b) {
+/// The headers at the start of `b`, which holds them all.
+void take_extensions(Packet& p, const OpcodeInfo& info, Bytes b) {
   const auto take = [&b](auto& header, auto decode, std::size_t size) {
     header = *decode(b);
     b = b.subspan(size);
@@ -24,8 +25,6 @@ Bytes take_extensions(Packet& p, const OpcodeInfo& info, Bytes b) {
   if (info.atomic_ack_eth) take(p.atomic_ack_eth, decode_atomic_ack_eth, AtomicAckEth::kSize);
   if (info.immediate) take(p.immediate, decode_immediate, kImmediateSize);
   if (info.ieth) take(p.ieth, decode_ieth, Ieth::kSize);
-  if (info.reserved) b = b.subspan(Extensions::kReservedSize);
-  return b;
 }
 
 void put_extensions(const Packet& p, const OpcodeInfo& info, std::span<std::uint8_t> out) {
@@ -45,25 +44,39 @@ void put_extensions(const Packet& p, const OpcodeInfo& info, std::span<std::uint
   if (info.reserved) std::fill_n(out.begin(), Extensions::kReservedSize, std::uint8_t{0});
 }
 
-/// `body` is what stands between the BTH and the ICRC.
-std::optional<Malformed> check_body(const Bth& bth, const OpcodeInfo& info, Bytes body) {
+/// So many bytes stand between the BTH and the ICRC.
+std::optional<Malformed> check_body(const Bth& bth, const OpcodeInfo& info, std::size_t body) {
   if (!info.known()) return Malformed::unknown_opcode;
-  if (body.size() < info.extension_size()) return Malformed::too_short;
+  if (body < info.extension_size()) return Malformed::too_short;
   // C9-12 ff.: with its pad, a payload is a whole number of words.
-  const std::size_t padded = body.size() - info.extension_size();
+  const std::size_t padded = body - info.extension_size();
   if (padded < bth.pad || padded % 4 != 0) return Malformed::bad_pad;
   return std::nullopt;
 }
 
 /// The bytes are as they must be. A function of its own, so that the packet is built where the
 /// caller wants it.
-std::variant<Packet, Malformed> packet_of(const Bth& bth, const OpcodeInfo& info, Bytes body) {
+std::variant<Packet, Malformed> packet_of(const Bth& bth, const OpcodeInfo& info, Bytes head,
+                                          Bytes bytes) {
   std::variant<Packet, Malformed> result{std::in_place_type<Packet>};
   Packet& p = *std::get_if<Packet>(&result);
   p.bth = bth;
-  const Bytes rest = take_extensions(p, info, body);
-  p.payload = rest.first(rest.size() - p.bth.pad);
+  take_extensions(p, info, head.subspan(Bth::kSize));
+  const Bytes padded =
+      bytes.first(bytes.size() - kIcrcSize).subspan(Bth::kSize + info.extension_size());
+  p.payload = padded.first(padded.size() - p.bth.pad);
   return result;
+}
+
+/// `head`: the first bytes, all headers among them.
+std::variant<Packet, Malformed> parse(Bytes head, Bytes bytes, Qpn destination) {
+  const auto bth = decode_bth(head, destination);
+  if (!bth) return Malformed::bad_version;
+  const OpcodeInfo& info = info_of(bth->opcode);
+  if (const auto reason = check_body(*bth, info, bytes.size() - kIcrcSize - Bth::kSize)) {
+    return *reason;
+  }
+  return packet_of(*bth, info, head, bytes);
 }
 
 }  // namespace
@@ -75,12 +88,18 @@ std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes) {
 
 std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes, Qpn destination) {
   if (bytes.size() < Bth::kSize + kIcrcSize) return Malformed::too_short;
-  const auto bth = decode_bth(bytes, destination);
-  if (!bth) return Malformed::bad_version;
-  const OpcodeInfo& info = info_of(bth->opcode);
-  const Bytes body = bytes.first(bytes.size() - kIcrcSize).subspan(Bth::kSize);
-  if (const auto reason = check_body(*bth, info, body)) return *reason;
-  return packet_of(*bth, info, body);
+  return parse(bytes, bytes, destination);
+}
+
+std::variant<Packet, Malformed> parse_changeable(std::span<const std::uint8_t> bytes,
+                                                 Qpn destination) {
+  if (bytes.size() < Bth::kSize + kIcrcSize) return Malformed::too_short;
+  std::array<std::uint8_t, kMaxHeaderSize> head;
+  const std::size_t size = std::min(head.size(), bytes.size());
+  // The compiler must not go back to the original.
+  const volatile std::uint8_t* const from = bytes.data();
+  for (std::size_t i = 0; i < size; ++i) head[i] = from[i];
+  return parse(std::span{head}.first(size), bytes, destination);
 }
 
 void encode_headers(const Packet& p, std::span<std::uint8_t> out) {

@@ -56,6 +56,10 @@ enum class Malformed : std::uint8_t { too_short, bad_version, unknown_opcode, ba
 /// The same, where the destination is known already: what destination_qpn_of() said.
 [[nodiscard]] std::variant<Packet, Malformed> parse(std::span<const std::uint8_t> bytes,
                                                     Qpn destination);
+/// The same for bytes that another process may change meanwhile: each byte of the headers is read
+/// once, and the payload is not read.
+[[nodiscard]] std::variant<Packet, Malformed> parse_changeable(std::span<const std::uint8_t> bytes,
+                                                               Qpn destination);
 
 /// Bytes of the headers that `op` carries: BTH and extensions.
 [[nodiscard]] constexpr std::size_t header_size(Opcode op) {

@@ -51,7 +51,7 @@ Answer ask_for_table(const Fd& connection, std::optional<SharedTable>& table) {
   DescriptorRoom room;
   room.receive_with(message);
   const auto got = kernel::recvmsg(connection.get(), &message, MSG_CMSG_CLOEXEC);
-  Fd memfd = DescriptorRoom::received(message);
+  Fd memfd = std::move(DescriptorRoom::received(message).front());
   const bool right = got == sizeof answer && answer.magic == ControlHeader::kMagic &&
                      answer.kind == ControlKind::table && memfd;
   if (!right) return Answer::refused;

@@ -57,7 +57,7 @@ int Peers::watch(Fd fd, std::uint32_t slot) {
 }
 
 Peers::Passed Peers::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
-                          std::span<const std::uint8_t> body) {
+                          std::span<const std::uint8_t> body, std::span<const int> descriptors) {
   auto known = by_slot_.find(slot);
   if (known == by_slot_.end()) {
     auto connected = connect_to_slot(slot);
@@ -75,6 +75,8 @@ Peers::Passed Peers::pass(std::uint32_t slot, std::uint8_t wire, std::span<const
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();
+  DescriptorRoom room;
+  room.send_with(message, descriptors);
   // A connection that broke is found by serve(), which then says who died.
   const auto sent = kernel::sendmsg(known->second, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   return sent >= 0 ? Passed::passed : Passed::busy;
@@ -121,22 +123,26 @@ void Peers::read(int fd, PeerEvents& events) {
     msghdr message{};
     message.msg_iov = pieces.data();
     message.msg_iovlen = pieces.size();
-    const auto got = kernel::recvmsg(fd, &message, MSG_DONTWAIT);
+    DescriptorRoom room;
+    room.receive_with(message);
+    const auto got = kernel::recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
     if (got <= 0) {
       lost(fd, events);
       return;
     }
+    auto descriptors = DescriptorRoom::received(message);
     const bool readable =
         static_cast<std::size_t>(got) >= sizeof header && header.magic == ControlHeader::kMagic;
     if (readable) {
-      handle(found->second, header, static_cast<std::size_t>(got) - sizeof header, events);
+      handle(found->second, header, static_cast<std::size_t>(got) - sizeof header, descriptors,
+             events);
     }
   }
 }
 
 void Peers::handle(Connection& connection, const ControlHeader& header, std::size_t bytes,
-                   PeerEvents& events) {
+                   std::span<Fd> descriptors, PeerEvents& events) {
   switch (header.kind) {
     case ControlKind::hello:
       if (header.slot == 0 || header.slot >= Qpn::kSlots || connection.slot != 0) return;
@@ -147,7 +153,10 @@ void Peers::handle(Connection& connection, const ControlHeader& header, std::siz
       send_table(connection.fd.get());
       return;
     case ControlKind::message:
-      events.message(header.wire, memory_.first(bytes));
+      events.message({.from = connection.slot,
+                      .wire = header.wire,
+                      .bytes = memory_.first(bytes),
+                      .descriptors = descriptors});
       return;
     case ControlKind::account_request:
       send_account(connection.fd.get(), events.account());
@@ -165,7 +174,7 @@ void Peers::send_table(int fd) const {
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   DescriptorRoom room;
-  room.send_with(message, table_fd_);
+  room.send_with(message, std::span{&table_fd_, 1});
   (void)kernel::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

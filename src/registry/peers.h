@@ -15,11 +15,18 @@
 
 namespace verbena::registry {
 
+/// What another process gave to pass().
+struct PeerMessage {
+  std::uint32_t from = 0;               // the sender's slot, as it says; 0: it didn't
+  std::uint8_t wire = 0;                // of the sender, and for the same one here
+  std::span<const std::uint8_t> bytes;  // head and body as one; they hold until the return
+  std::span<Fd> descriptors;            // that came along; to be taken. Fewer than were sent, or
+                                        // none, where this process can't have more
+};
+
 class PeerEvents {
  public:
-  /// What `wire` of another process gave to pass(), head and body as one. The bytes hold until the
-  /// return.
-  virtual void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) = 0;
+  virtual void message(const PeerMessage& message) = 0;
   virtual void peer_died(std::uint32_t slot) = 0;
   /// A process of the same user wants to know what this one is doing.
   [[nodiscard]] virtual std::string account() = 0;
@@ -41,7 +48,8 @@ class Peers {
   void adopt(Fd connection, std::uint32_t slot);
   /// A message of a wire to the same wire of the process that holds `slot`.
   [[nodiscard]] Passed pass(std::uint32_t slot, std::uint8_t wire,
-                            std::span<const std::uint8_t> head, std::span<const std::uint8_t> body);
+                            std::span<const std::uint8_t> head, std::span<const std::uint8_t> body,
+                            std::span<const int> descriptors);
   /// Does what the epoll calls for, a bounded amount.
   void serve(PeerEvents& events);
   void close();
@@ -56,7 +64,7 @@ class Peers {
   void accept_all();
   void read(int fd, PeerEvents& events);
   void handle(Connection& connection, const ControlHeader& header, std::size_t bytes,
-              PeerEvents& events);
+              std::span<Fd> descriptors, PeerEvents& events);
   void send_table(int fd) const;
   static void send_account(int fd, std::string text);
   void lost(int fd, PeerEvents& events);

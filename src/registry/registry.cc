@@ -15,10 +15,11 @@ class Registry::Events final : public PeerEvents {
  public:
   Events(Registry& registry, Visitors& visitors) : registry_{registry}, visitors_{visitors} {}
 
-  void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) override {
-    visitors_.message(wire, bytes);
+  void message(const PeerMessage& message) override { visitors_.message(message); }
+  void peer_died(std::uint32_t slot) override {
+    for (Watcher* watcher : registry_.watchers_) watcher->member_died(slot);
+    registry_.bury(slot);
   }
-  void peer_died(std::uint32_t slot) override { registry_.bury(slot); }
   std::string account() override { return visitors_.account(); }
 
  private:
@@ -62,24 +63,23 @@ Result<BoundPort> Registry::bind_port(const PortBinding& wanted) {
   const auto generation = table_.generation();
   auto bound = ports_.bind(wanted);
   // It may have found out that a process is dead.
-  if (table_.generation() != generation && watcher_ != nullptr) watcher_->members_changed();
+  if (table_.generation() != generation) tell_members_changed();
   return bound;
 }
 
 Status Registry::listen_port(PortId id) {
   auto listens = ports_.listen(id);
-  if (listens && watcher_ != nullptr) watcher_->listeners_changed();
+  if (listens) tell_listeners_changed();
   return listens;
 }
 
 void Registry::release_port(PortId id) {
-  const bool listened = ports_.release(id);
-  if (listened && watcher_ != nullptr) watcher_->listeners_changed();
+  if (ports_.release(id)) tell_listeners_changed();
 }
 
 bool Registry::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
-                    std::span<const std::uint8_t> body) {
-  const Peers::Passed passed = peers_.pass(slot, wire, head, body);
+                    std::span<const std::uint8_t> body, std::span<const int> descriptors) {
+  const Peers::Passed passed = peers_.pass(slot, wire, head, body, descriptors);
   if (passed == Peers::Passed::no_owner) bury(slot);
   return passed == Peers::Passed::passed;
 }
@@ -90,7 +90,15 @@ void Registry::serve(Visitors& visitors) {
 }
 
 void Registry::bury(std::uint32_t slot) {
-  if (table_.release(slot, monotonic_now()) && watcher_ != nullptr) watcher_->members_changed();
+  if (table_.release(slot, monotonic_now())) tell_members_changed();
+}
+
+void Registry::tell_members_changed() {
+  for (Watcher* watcher : watchers_) watcher->members_changed();
+}
+
+void Registry::tell_listeners_changed() {
+  for (Watcher* watcher : watchers_) watcher->listeners_changed();
 }
 
 void Registry::abandon() {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/ip_address.h"
 #include "base/result.h"
@@ -26,9 +27,11 @@ namespace verbena::registry {
 class Watcher {
  public:
   /// A process has died; others may have other places now.
-  virtual void members_changed() = 0;
+  virtual void members_changed() {}
   /// We began or ceased to listen on a port.
-  virtual void listeners_changed() = 0;
+  virtual void listeners_changed() {}
+  /// The process of `slot`, with which this one has exchanged messages, has died.
+  virtual void member_died([[maybe_unused]] std::uint32_t slot) {}
 
  protected:
   ~Watcher() = default;
@@ -38,7 +41,7 @@ class Watcher {
 class Visitors {
  public:
   /// See PeerEvents.
-  virtual void message(std::uint8_t wire, std::span<const std::uint8_t> bytes) = 0;
+  virtual void message(const PeerMessage& message) = 0;
   [[nodiscard]] virtual std::string account() = 0;
 
  protected:
@@ -60,8 +63,9 @@ class Registry {
   /// QPNs whose slot() is this are ours, and ids of connections too. Never 0.
   [[nodiscard]] std::uint32_t slot() const { return slot_; }
   [[nodiscard]] SharedTable& table() { return table_; }
-  /// One at most; it outlives the registry or is replaced by nullptr.
-  void watch(Watcher* watcher) { watcher_ = watcher; }
+  /// It outlives the registry or is taken away.
+  void watch(Watcher& watcher) { watchers_.push_back(&watcher); }
+  void unwatch(Watcher& watcher) { std::erase(watchers_, &watcher); }
 
   // Ports of rdma_cm, which all processes of the registry share.
   /// EADDRINUSE: another binding is in the way. EADDRNOTAVAIL: no ephemeral port is free.
@@ -83,9 +87,9 @@ class Registry {
   [[nodiscard]] bool held(std::uint32_t slot) const { return table_.held(slot); }
 
   /// A message of a wire to the same wire of the process that holds `slot`. False: it can't take it
-  /// now, or is dead.
+  /// now, or is dead. Copies of the descriptors go along, DescriptorRoom::kMost at most.
   bool pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
-            std::span<const std::uint8_t> body);
+            std::span<const std::uint8_t> body, std::span<const int> descriptors = {});
   /// Takes what other processes say and sees who died, a bounded amount. Call when fd() is
   /// readable.
   void serve(Visitors& visitors);
@@ -101,6 +105,8 @@ class Registry {
   Registry(Registration registration, Fd epoll, std::span<std::uint8_t> memory);
   /// The process of `slot` has ended.
   void bury(std::uint32_t slot);
+  void tell_members_changed();
+  void tell_listeners_changed();
   void close();
 
   std::uint32_t slot_;
@@ -109,7 +115,7 @@ class Registry {
   SharedTable table_;
   PortTable ports_;
   Peers peers_;
-  Watcher* watcher_ = nullptr;
+  std::vector<Watcher*> watchers_;
 };
 
 }  // namespace verbena::registry

@@ -15,7 +15,7 @@
 namespace verbena::registry {
 
 struct SharedTable::Layout {
-  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6103;  // "verbena", version 3
+  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6104;  // "verbena", version 4
 
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free);
@@ -30,6 +30,9 @@ struct SharedTable::Layout {
   std::array<Word, Qpn::kSlots> slots;
   /// Per slot and address, see Membership.
   std::array<std::array<Word, kAddresses>, Qpn::kSlots> members;
+  std::array<Word, Qpn::kSlots> traits;
+  /// Per slot, a bit for each address.
+  std::array<Word, Qpn::kSlots> receives_at;
   PortMemory ports;
 };
 
@@ -145,7 +148,10 @@ Instant SharedTable::rests_until(std::uint32_t slot) const {
 }
 
 void SharedTable::hold(std::uint32_t slot) {
-  layout_->ports.wipe(slot);  // first: they would be the new process' otherwise
+  // First: they would be the new process' otherwise.
+  layout_->ports.wipe(slot);
+  layout_->traits[slot] = 0;
+  layout_->receives_at[slot] = 0;
   layout_->slots[slot] = kHeld;
 }
 
@@ -157,6 +163,33 @@ bool SharedTable::release(std::uint32_t slot, Instant now) {
   for (auto& member : layout_->members[slot]) member = kNoMember;
   ++layout_->generation;
   return true;
+}
+
+void SharedTable::set_traits(std::uint32_t slot, std::uint64_t word) {
+  layout_->traits[slot] = word;
+}
+
+std::uint64_t SharedTable::traits(std::uint32_t slot) const {
+  return layout_->traits[slot].load(std::memory_order_relaxed);
+}
+
+void SharedTable::receive_at(Column column, std::uint32_t slot) {
+  static_assert(kAddresses <= 64);
+  layout_->receives_at[slot] |= std::uint64_t{1} << column;
+}
+
+bool SharedTable::receives_at(Column column, std::uint32_t slot) const {
+  return (layout_->receives_at[slot].load(std::memory_order_relaxed) >> column & 1) != 0;
+}
+
+std::optional<SharedTable::Column> SharedTable::find_column(const LocalAddress& local) const {
+  const std::uint64_t hash = hash_of(local);
+  for (Column column = 0; column < kAddresses; ++column) {
+    const std::uint64_t found = layout_->addresses[column].load(std::memory_order_relaxed);
+    if (found == hash) return column;
+    if (found == 0) return std::nullopt;  // they are taken in order
+  }
+  return std::nullopt;
 }
 
 std::optional<SharedTable::Column> SharedTable::column_of(const LocalAddress& local) {

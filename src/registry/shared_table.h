@@ -71,10 +71,20 @@ class SharedTable {
   /// The process of `slot` has ended. False: it was known already.
   bool release(std::uint32_t slot, Instant now);
 
+  // What the process of a slot says of itself; nothing, until it does.
+  /// For the wires of other processes, which know what the word means.
+  void set_traits(std::uint32_t slot, std::uint64_t word);
+  [[nodiscard]] std::uint64_t traits(std::uint32_t slot) const;
+  /// It receives at this address, by whatever wire.
+  void receive_at(Column column, std::uint32_t slot);
+  [[nodiscard]] bool receives_at(Column column, std::uint32_t slot) const;
+
   // Members of each address' group. Their places are the kernel's to give: a wire finds its own
   // place out, and looks again in rounds.
   /// nullopt: more addresses than the table has room for.
   [[nodiscard]] std::optional<Column> column_of(const LocalAddress& local);
+  /// nullopt: no process has used the address.
+  [[nodiscard]] std::optional<Column> find_column(const LocalAddress& local) const;
   /// `slot` uses the address, at a place that nobody knows yet.
   void join(Column column, std::uint32_t slot);
   /// What was found out in `round`. True: the place is news.

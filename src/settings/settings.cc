@@ -18,6 +18,12 @@ constexpr std::array<std::pair<std::string_view, LogLevel>, 5> kLevels{{
     {"debug", LogLevel::debug},
 }};
 
+constexpr std::array<std::pair<std::string_view, WireKind>, 3> kWires{{
+    {"auto", WireKind::automatic},
+    {"shm", WireKind::shm},
+    {"udp", WireKind::udp},
+}};
+
 Status set_log(Settings& s, std::string_view value) {
   for (const auto& [name, level] : kLevels) {
     if (value != name) continue;
@@ -44,11 +50,12 @@ Status set_faults(Settings& s, std::string_view value) {
 }
 
 Status set_wire(Settings& s, std::string_view value) {
-  if (value == "udp") {
-    s.wire = WireKind::udp;
+  for (const auto& [name, kind] : kWires) {
+    if (value != name) continue;
+    s.wire = kind;
     return Ok{};
   }
-  return Error{EINVAL, "\"" + std::string{value} + "\" is not a wire; use udp"};
+  return Error{EINVAL, "\"" + std::string{value} + "\" is not a wire; use auto, shm or udp"};
 }
 
 Status set_file(std::string& file, std::string_view value) {
@@ -70,7 +77,8 @@ constexpr std::array kVariables{
     Variable{"VERBENA_STATS", "--stats", "-|FILE",
              "print counters at the end: - as a table to stderr, FILE as JSON",
              [](Settings& s, std::string_view v) { return set_file(s.stats, v); }},
-    Variable{"VERBENA_WIRE", "--wire", "udp", "how frames move", set_wire},
+    Variable{"VERBENA_WIRE", "--wire", "auto|shm|udp",
+             "how frames move: auto takes shared memory between processes of this host", set_wire},
 };
 
 std::string list_of_variables() {

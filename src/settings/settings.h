@@ -16,7 +16,11 @@
 namespace verbena::settings {
 
 /// How frames move.
-enum class WireKind { udp };
+enum class WireKind {
+  automatic,  // between processes of this host by shared memory, else by UDP
+  shm,        // the same; queue pairs that would need UDP are refused
+  udp,
+};
 
 /// Ordered: a level shows itself and those before it.
 enum class LogLevel { off, error, warn, info, debug };
@@ -27,7 +31,7 @@ inline constexpr std::string_view kStderr = "-";
 struct Settings {
   LogLevel log = LogLevel::warn;    // VERBENA_LOG
   bool only = false;                // VERBENA_ONLY: hide the devices of real hardware
-  WireKind wire = WireKind::udp;    // VERBENA_WIRE
+  WireKind wire = WireKind::automatic;  // VERBENA_WIRE
   std::optional<FaultSpec> faults;  // VERBENA_FAULTS
   std::string pcap;                 // VERBENA_PCAP: a file; empty: none
   std::string trace;                // VERBENA_TRACE: a file; empty: none

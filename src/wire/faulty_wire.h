@@ -49,8 +49,8 @@ class FaultyWire final : public Wire {
   void flush() override;
   std::size_t receive(DatagramSink& sink) override { return inner_.receive(sink); }
   void serve_control(DatagramSink& sink) override { inner_.serve_control(sink); }
-  void message(std::span<const std::uint8_t> bytes, DatagramSink& sink) override {
-    inner_.message(bytes, sink);
+  void message(const registry::PeerMessage& message, DatagramSink& sink) override {
+    inner_.message(message, sink);
   }
   [[nodiscard]] Instant next_deadline() const override;
   [[nodiscard]] Descriptors descriptors() const override { return inner_.descriptors(); }

@@ -17,6 +17,7 @@
 
 #include "base/time.h"
 #include "packet/frame.h"
+#include "registry/peers.h"
 #include "wire/undelivered.h"
 #include "wire/wire_counters.h"
 
@@ -26,7 +27,7 @@ class Observer;
 class Tap;
 
 /// Names a wire to the same wire of another process: messages between them carry it.
-enum class WireId : std::uint8_t { udp = 0 };
+enum class WireId : std::uint8_t { udp = 0, shm = 1 };
 
 /// The owner of a wire: gets each frame that is meant for this process, undamaged.
 class DatagramSink {
@@ -45,6 +46,8 @@ class DatagramSink {
 
 /// Descriptors to wait on. -1: there is none.
 struct Descriptors {
+  int bell = -1;     // each time that it becomes readable (EPOLLET), receive() may have something to
+                     // do; it is never read
   int data = -1;     // readable when receive() has something to do, or a full path has room again
   int control = -1;  // readable when serve_control() has something to do
 };
@@ -73,8 +76,17 @@ class Wire : public packet::FrameSink {
   /// until the sink's function returns, unless the datagram says more.
   virtual std::size_t receive(DatagramSink& sink) = 0;
   virtual void serve_control(DatagramSink& sink) = 0;
+
+  // Wires that can tell without a system call that something has arrived ring their bell only for
+  // owners that sleep.
+  /// receive() has something to do, as far as one can tell.
+  [[nodiscard]] virtual bool arrived() const { return false; }
+  /// Before its owner sleeps on the descriptors. False: receive() first.
+  [[nodiscard]] virtual bool may_sleep() { return true; }
+  /// Its owner doesn't sleep any more.
+  virtual void woken() {}
   /// A message of this wire's in another process, by way of the registry.
-  virtual void message(std::span<const std::uint8_t> bytes, DatagramSink& sink) = 0;
+  virtual void message(const registry::PeerMessage& message, DatagramSink& sink) = 0;
 
   /// When flush() has to be called, though nothing happens before.
   [[nodiscard]] virtual Instant next_deadline() const = 0;

@@ -407,12 +407,14 @@ def run_cases():
     yield Tool(LO, "tool/run-status", arguments(*shell, "exit 41"), (), 41)
     yield Tool(LO, "tool/run-killed-by-signal", arguments(*shell, "kill -TERM $$"), (),
                -signal.SIGTERM)
-    yield Tool(LO, "tool/run-wire", arguments("run", "--wire", "udp", "--", "ibv_devices"),
-               ("vb_lo",))
-    yield Tool(LO, "tool/run-no-such-wire", arguments("run", "--wire", "shm", "--", "true"),
-               (r'--wire.*"shm" is not a wire; use udp',), 2)
+    for wire in ("auto", "shm", "udp"):
+        yield Tool(LO, f"tool/run-wire-{wire}",
+                   arguments("run", "--wire", wire, "--", "ibv_devices"), ("vb_lo",))
+    yield Tool(LO, "tool/run-no-such-wire", arguments("run", "--wire", "tcp", "--", "true"),
+               (r'--wire.*"tcp" is not a wire; use auto, shm or udp',), 2)
     yield Tool(LO, "tool/run-no-such-wire-variable", arguments("run", "--", "true"),
-               (r'VERBENA_WIRE: "shm" is not a wire; use udp',), 2, (("VERBENA_WIRE", "shm"),))
+               (r'VERBENA_WIRE: "tcp" is not a wire; use auto, shm or udp',), 2,
+               (("VERBENA_WIRE", "tcp"),))
     for option in ("--pcap", "--trace"):
         yield Tool(LO, f"tool/run{option}-of-nothing", arguments("run", option, "--", "true"),
                    (rf"{option}.*FILE is missing",), 2)

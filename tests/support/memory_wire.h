@@ -103,7 +103,7 @@ class MemoryWire final : public wire::Network {
     return frames;
   }
   void serve_control(wire::DatagramSink&) override {}
-  void message(std::span<const std::uint8_t>, wire::DatagramSink&) override {}
+  void message(const registry::PeerMessage&, wire::DatagramSink&) override {}
   Instant next_deadline() const override { return kNever; }
   wire::Descriptors descriptors() const override { return {.data = arrived_.get()}; }
   const wire::WireCounters& counters() const override { return counters_; }

@@ -59,8 +59,8 @@ class Member final : registry::Visitors {
   void turn() { registry->serve(*this); }
   void abandon() { registry->abandon(); }
 
-  void message(std::uint8_t, std::span<const std::uint8_t> bytes) override {
-    messages.emplace_back(bytes.begin(), bytes.end());
+  void message(const registry::PeerMessage& message) override {
+    messages.emplace_back(message.bytes.begin(), message.bytes.end());
   }
   std::string account() override { return "a member"; }
 

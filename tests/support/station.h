@@ -169,8 +169,8 @@ class Station final : registry::Visitors {
   [[nodiscard]] const WireCounters& counters() const { return wire->counters(); }
 
   // registry::Visitors
-  void message(std::uint8_t, std::span<const std::uint8_t> bytes) override {
-    wire->message(bytes, sink);
+  void message(const registry::PeerMessage& message) override {
+    wire->message(message, sink);
   }
   std::string account() override { return "a station"; }
 

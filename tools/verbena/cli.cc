@@ -188,7 +188,8 @@ void add_variable_options(CLI::App* command, VariableOptions& options) {
   command
       ->add_option(
           "--wire", options.wire,
-          "Choose how frames move (VERBENA_WIRE); only udp exists: RoCEv2 over UDP sockets")
+          "Choose how frames move (VERBENA_WIRE): auto, through shared memory between processes of "
+          "one host and else as RoCEv2 over UDP; udp, always over UDP; shm, never over UDP")
       ->type_name("NAME")
       ->check(CLI::Validator{check_wire, ""});
 }

@@ -24,9 +24,9 @@ namespace {
 /// What a descriptor is watched for.
 enum Watched : std::uint32_t { kWake, kData, kControl };
 
-bool watch(int epoll, int fd, Watched what) {
+bool watch(int epoll, int fd, Watched what, std::uint32_t how = 0) {
   epoll_event e{};
-  e.events = EPOLLIN;
+  e.events = EPOLLIN | how;
   e.data.u32 = what;
   return kernel::epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &e) == 0;
 }
@@ -39,16 +39,19 @@ timespec until_from_now(Instant until) {
 
 }  // namespace
 
-Status NicThread::start(std::span<const int> data_fds, std::span<const int> control_fds) {
+Status NicThread::start(const Descriptors& watched) {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   aside_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
   full_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
   const bool ready =
       wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
       watch(aside_epoll_, wake_fd_, kWake) && watch(full_epoll_, wake_fd_, kWake) &&
-      std::ranges::all_of(data_fds,
+      std::ranges::all_of(
+          watched.bells,
+          [&](int fd) { return fd < 0 || watch(full_epoll_, fd, kData, EPOLLET); }) &&
+      std::ranges::all_of(watched.data,
                           [&](int fd) { return fd < 0 || watch(full_epoll_, fd, kData); }) &&
-      std::all_of(control_fds.begin(), control_fds.end(), [&](int fd) {
+      std::ranges::all_of(watched.control, [&](int fd) {
         return fd < 0 || (watch(aside_epoll_, fd, kControl) && watch(full_epoll_, fd, kControl));
       });
   if (!ready) {
@@ -168,12 +171,13 @@ NicThread::Step NicThread::carry_out(const Step& step) {
     }
     case Step::Kind::look: {
       announce(step.until);
-      const Wakeup wakeup = wait(full_epoll_, Instant{});
+      const Wakeup wakeup = work_.arrived() ? Wakeup{.data = true} : wait(full_epoll_, Instant{});
       return policy_.looked(wakeup, facts());
     }
     case Step::Kind::sleep: {
       announce(step.until);
-      const Wakeup wakeup = wait(full_epoll_, step.until);
+      const Wakeup wakeup =
+          work_.may_sleep() ? wait(full_epoll_, step.until) : Wakeup{.data = true};
       return policy_.woken(wakeup, facts());
     }
     case Step::Kind::step_aside:

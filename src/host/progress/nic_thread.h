@@ -1,7 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -19,6 +19,10 @@ class NicThread {
     using Outcome = ProgressPolicy::Round;
     /// `control`: one of the control descriptors is readable.
     virtual Outcome work(bool control) = 0;
+    /// Something has arrived, as far as can be told without a system call.
+    [[nodiscard]] virtual bool arrived() { return false; }
+    /// Before the thread sleeps on the descriptors. False: work() first.
+    [[nodiscard]] virtual bool may_sleep() { return true; }
 
    protected:
     ~Work() = default;
@@ -28,8 +32,14 @@ class NicThread {
   NicThread(const NicThread&) = delete;
   NicThread& operator=(const NicThread&) = delete;
 
-  /// Runs until the process ends. A descriptor of -1 is none.
-  Status start(std::span<const int> data_fds, std::span<const int> control_fds);
+  /// Descriptors of -1 are none.
+  struct Descriptors {
+    std::vector<int> bells{};  // each time that one becomes readable, there may be data
+    std::vector<int> data{};
+    std::vector<int> control{};
+  };
+  /// Runs until the process ends.
+  Status start(const Descriptors& watched);
 
   /// Adds a descriptor that is readable when there is something to receive. It is watched until it
   /// is closed. False: errno says why.

@@ -19,9 +19,8 @@ std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
 }  // namespace
 
 Status Reachability::open_address(const IpAddress& address, unsigned interface) {
-  wire::Network& network = wires_.network();
-  auto opened = network.open_address({address, interface});
-  if (opened) rnic_.set_receive_buffer(network.receive_buffer());
+  auto opened = wires_.open_address({address, interface});
+  if (opened) rnic_.set_receive_buffer(wires_.network().receive_buffer());
   return opened;
 }
 

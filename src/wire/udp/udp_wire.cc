@@ -72,12 +72,12 @@ UdpWire::UdpWire(registry::Registry& registry, std::span<std::uint8_t> buffers, 
       transmitter_{buffers.subspan(kReceiveBytes), sockets_, counters_, data_epoll_.get()},
       addresses_{registry, data_epoll_.get()},
       demultiplexer_{registry, counters_} {
-  registry_.watch(this);
+  registry_.watch(*this);
 }
 
 UdpWire::~UdpWire() {
   if (abandoned_) return;
-  registry_.watch(nullptr);
+  registry_.unwatch(*this);
   addresses_.leave_all();
 }
 
@@ -104,8 +104,8 @@ void UdpWire::serve_control(DatagramSink& sink) {
   });
 }
 
-void UdpWire::message(std::span<const std::uint8_t> bytes, DatagramSink& sink) {
-  const auto train = handed_over_train(bytes);
+void UdpWire::message(const registry::PeerMessage& message, DatagramSink& sink) {
+  const auto train = handed_over_train(message.bytes);
   if (!train) return;
   const unsigned interface = addresses_.interface_of(train->whole.destination);
   if (tap_ != nullptr) tap_->received(*train, interface);

@@ -60,7 +60,7 @@ class UdpWire final : public Network, registry::Watcher {
   /// What networks say of frames that reached nobody.
   void serve_control(DatagramSink& sink) override;
   /// Frames of ours that another process got.
-  void message(std::span<const std::uint8_t> bytes, DatagramSink& sink) override;
+  void message(const registry::PeerMessage& message, DatagramSink& sink) override;
   [[nodiscard]] Instant next_deadline() const override { return kNever; }
   [[nodiscard]] Descriptors descriptors() const override {
     return {data_epoll_.get(), control_epoll_.get()};

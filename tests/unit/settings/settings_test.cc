@@ -32,9 +32,12 @@ TEST(Settings, ListTheValidValuesForAMalformedOne) {
   EXPECT_THAT(problem_with("VERBENA_FAULTS", "drop=7"),
               AllOf(HasSubstr("VERBENA_FAULTS"), HasSubstr("\"drop=7\"")));
   EXPECT_EQ(problem_with("VERBENA_LOG", "warn"), "");
-  EXPECT_THAT(problem_with("VERBENA_WIRE", "shm"),
-              AllOf(HasSubstr("VERBENA_WIRE"), HasSubstr("\"shm\""), HasSubstr("use udp")));
-  EXPECT_EQ(problem_with("VERBENA_WIRE", "udp"), "");
+  EXPECT_THAT(problem_with("VERBENA_WIRE", "tcp"),
+              AllOf(HasSubstr("VERBENA_WIRE"), HasSubstr("\"tcp\""),
+                    HasSubstr("use auto, shm or udp")));
+  for (const char* wire : {"auto", "shm", "udp"}) {
+    EXPECT_EQ(problem_with("VERBENA_WIRE", wire), "");
+  }
 }
 
 TEST(Settings, OnlyOursAreReadFromAnEnvironment) {

@@ -28,8 +28,7 @@ class Bench final : NicThread::Work {
  public:
   static Bench& make() {
     auto* const bench = new Bench;
-    const std::array control{bench->control_fd};
-    EXPECT_TRUE(bench->thread.start(std::array{bench->data_fd}, control));
+    EXPECT_TRUE(bench->thread.start({.data = {bench->data_fd}, .control = {bench->control_fd}}));
     return *bench;
   }
 
@@ -176,7 +175,7 @@ TEST(NicThreadTest, SeesWhatWasWrittenBeforeItSaidThatItWillLook) {
   const int data_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   auto& reader = *new Reader;
   auto& thread = *new NicThread{reader};
-  ASSERT_TRUE(thread.start(std::array{data_fd}, {}));
+  ASSERT_TRUE(thread.start({.data = {data_fd}}));
   reader.value = 42;
   ASSERT_TRUE(outrun(thread, data_fd));
   reader.told.store(true, std::memory_order_relaxed);

@@ -1,0 +1,148 @@
+#include "wire/shm/link.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "packet/packet.h"
+#include "system/kernel_calls.h"
+
+namespace verbena::wire::shm {
+namespace {
+
+/// While it writes, the reader on another core may begin to read.
+constexpr std::size_t kPublishFrom = 16u << 10;
+/// A datagram whose sender left it to the route arrives with this one.
+constexpr std::uint8_t kHopLimit = 64;
+
+}  // namespace
+
+Link::Link(std::uint32_t slot, std::uint64_t id, Segment own)
+    : slot_{slot}, id_{id}, own_{std::move(own)}, writer_{own_.ring(), kRingBytes} {}
+
+void Link::complete(std::uint64_t id, Segment other, Fd bell) {
+  other_id_ = id;
+  other_ = std::move(other);
+  bell_ = std::move(bell);
+  reader_.emplace(other_.ring());
+  published_ = true;  // it may have gone to sleep without a bell
+}
+
+void Link::abandon() {
+  own_.abandon();
+  other_.abandon();
+  bell_.reset();
+}
+
+packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std::size_t count) {
+  reserved_ = 0;
+  to_send_ = {flow.source.bytes(), flow.destination.bytes()};
+  with_addresses_ = to_send_ != sent_;
+  const std::size_t prefix = with_addresses_ ? sizeof to_send_ : 0;
+  const std::size_t bytes = size + packet::kIcrcSize;
+  auto rooms = writer_.reserve(prefix + bytes, with_addresses_ ? 1 : count);
+  if (rooms.count == 0 && look_for_room()) {
+    rooms = writer_.reserve(prefix + bytes, with_addresses_ ? 1 : count);
+  }
+  if (rooms.count == 0) {
+    publish();
+    starved_ = was_full_ = true;
+    return {};
+  }
+  starved_ = false;
+  reserved_ = rooms.count;
+  header_ = {.frame = static_cast<std::uint32_t>(bytes),
+             .source_port = flow.source_port,
+             .traffic_class = flow.traffic_class,
+             .hop_limit = flow.hop_limit,
+             .flags = with_addresses_ ? RecordHeader::kAddresses : std::uint8_t{0}};
+  if (with_addresses_) std::memcpy(rooms.first, &to_send_, sizeof to_send_);
+  const std::size_t all = (rooms.count - 1) * rooms.stride + size;
+  return {{rooms.first + prefix, all}, size, rooms.stride, rooms.count};
+}
+
+void Link::commit() {
+  if (reserved_ == 0) return;
+  --reserved_;
+  writer_.commit(header_);
+  if (with_addresses_) sent_ = to_send_;
+  if (writer_.unpublished() >= kPublishFrom) publish();
+}
+
+bool Link::look_for_room() {
+  if (!other_) return false;
+  // What was read before the other process said so is read: it may be written again.
+  if (writer_.set_consumed(other_.page().consumed.load(std::memory_order_acquire))) return true;
+  close();
+  return false;
+}
+
+bool Link::grow(std::size_t bytes) {
+  if (!own_.allocate(bytes)) return false;
+  writer_.grow(bytes);
+  return true;
+}
+
+std::optional<packet::Datagram> Link::next() {
+  const auto record = reader_->next();
+  if (!record) return std::nullopt;
+  released_ = true;
+  auto body = record->body;
+  const RecordHeader& header = record->header;
+  packet::Datagram d;
+  d.source_port = header.source_port;
+  d.traffic_class = header.traffic_class;
+  d.hop_limit = header.hop_limit != 0 ? header.hop_limit : kHopLimit;
+  if ((header.flags & RecordHeader::kAddresses) != 0 && body.size() >= sizeof received_) {
+    std::memcpy(&received_, body.data(), sizeof received_);
+    body = body.subspan(sizeof received_);
+  }
+  d.source = IpAddress{received_.source};
+  d.destination = IpAddress{received_.destination};
+  d.bytes = body.first(std::min<std::size_t>(header.frame, body.size()));
+  return d;
+}
+
+void Link::release() {
+  if (!reader_) return;
+  own_.page().consumed.store(reader_->position(), std::memory_order_release);
+}
+
+void Link::wake_other() {
+  const bool published = std::exchange(published_, false);
+  const bool released = std::exchange(released_, false);
+  if (!other_ || !(published || released)) return;
+  const Page& page = other_.page();
+  const std::uint32_t sleep = page.sleep.load(std::memory_order_relaxed);
+  const bool asleep = (sleep & 1) != 0;
+  if (!asleep || sleep == rung_for_) return;
+  if (!published && page.starved.load(std::memory_order_relaxed) == 0) return;
+  rung_for_ = sleep;
+  const std::uint64_t one = 1;
+  // It can't fail but by an overflow, and then the bell rings already.
+  [[maybe_unused]] const auto n = kernel::write(bell_.get(), &one, sizeof one);
+}
+
+void Link::say_asleep() {
+  Page& page = own_.page();
+  page.starved.store(starved_ ? 1 : 0, std::memory_order_relaxed);
+  const std::uint32_t now = page.sleep.load(std::memory_order_relaxed);
+  if ((now & 1) == 0) page.sleep.store(now + 1, std::memory_order_relaxed);
+}
+
+void Link::say_awake() {
+  Page& page = own_.page();
+  const std::uint32_t now = page.sleep.load(std::memory_order_relaxed);
+  if ((now & 1) != 0) page.sleep.store(now + 1, std::memory_order_relaxed);
+}
+
+bool Link::has_news() {
+  if (ready()) return true;
+  return starved_ && other_ &&
+         other_.page().consumed.load(std::memory_order_relaxed) != writer_.consumed();
+}
+
+}  // namespace verbena::wire::shm

@@ -1,0 +1,117 @@
+#pragma once
+
+// The two rings between this process and another one, and who wakes whom.
+//
+// To sleep: say so, full fence, look at the rings once more. To publish (or to make room): store,
+// full fence, look whether the other one sleeps; ring its bell once for each sleep. So one of both
+// sees the other.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "base/ip_address.h"
+#include "packet/frame.h"
+#include "system/fd.h"
+#include "wire/shm/ring.h"
+#include "wire/shm/segment.h"
+
+namespace verbena::wire::shm {
+
+class Link {
+ public:
+  /// Bytes of a ring at first, and at most.
+  static constexpr std::size_t kRingBytes = 256u << 10;
+  static constexpr std::size_t kMostRingBytes = Segment::kRingBytes;
+
+  /// `own` has kRingBytes of memory. `id` names the link to the other process.
+  Link(std::uint32_t slot, std::uint64_t id, Segment own);
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  [[nodiscard]] std::uint32_t slot() const { return slot_; }
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+
+  /// The other process has offered its segment and its bell.
+  void complete(std::uint64_t id, Segment other, Fd bell);
+  [[nodiscard]] bool complete() const { return static_cast<bool>(other_); }
+  [[nodiscard]] std::uint64_t other_id() const { return other_id_; }
+  /// The other process can't read what is sent, or will no longer: it is lost.
+  void close() { closed_ = true; }
+  [[nodiscard]] bool closed() const { return closed_; }
+  /// The other process is dead: what it published is taken, and then the link goes.
+  void finish() { finished_ = true; }
+  [[nodiscard]] bool finished() const { return finished_; }
+  /// In a forked child.
+  void abandon();
+
+  // Sending.
+
+  /// See packet::FrameSink. The bytes of a frame lie in the ring, where the other one sees them.
+  [[nodiscard]] packet::FrameRooms reserve(const packet::Flow& flow, std::size_t size,
+                                           std::size_t count);
+  /// The header of the next frame that was reserved; its bytes are there.
+  void commit();
+  void publish() { published_ = writer_.publish() || published_; }
+  /// The ring was full since the last call: a larger one would have helped.
+  [[nodiscard]] bool was_full() { return std::exchange(was_full_, false); }
+  /// Uses more memory, which is there already.
+  [[nodiscard]] bool grow(std::size_t bytes);
+  [[nodiscard]] std::size_t capacity() const { return writer_.capacity(); }
+
+  // Receiving.
+
+  [[nodiscard]] bool ready() const { return reader_ && reader_->ready(); }
+  [[nodiscard]] bool broken() const { return reader_ && reader_->broken(); }
+  /// The next frame: what its header says, and its bytes in the ring. nullopt: there is none.
+  [[nodiscard]] std::optional<packet::Datagram> next();
+  /// Frames that next() gave are done with.
+  void release();
+
+  // Waking.
+
+  /// After publish() and release(), and a full fence.
+  void wake_other();
+  void say_asleep();
+  void say_awake();
+  /// After say_asleep() and a full fence: there is something to do all the same.
+  [[nodiscard]] bool has_news();
+
+ private:
+  struct Addresses {
+    IpAddress::Bytes source{};
+    IpAddress::Bytes destination{};
+    friend bool operator==(const Addresses&, const Addresses&) = default;
+  };
+
+  /// False: the other process says what can't be.
+  bool look_for_room();
+
+  std::uint32_t slot_;
+  std::uint64_t id_;
+  std::uint64_t other_id_ = 0;
+  bool closed_ = false;
+  bool finished_ = false;
+  Segment own_;
+  Segment other_{};
+  Fd bell_{};  // the other's
+
+  RingWriter writer_;
+  Addresses sent_{};  // by the last record that had any
+  Addresses to_send_{};
+  bool with_addresses_ = false;  // the record that is reserved
+  RecordHeader header_{};
+  std::size_t reserved_ = 0;
+  bool starved_ = false;    // the ring was full, and nobody knows better since
+  bool was_full_ = false;
+  bool published_ = false;  // since wake_other()
+  std::uint32_t rung_for_ = 0;  // the sleep that the bell was rung for
+
+  std::optional<RingReader> reader_{};
+  Addresses received_{};
+  bool released_ = false;  // since wake_other()
+};
+
+}  // namespace verbena::wire::shm

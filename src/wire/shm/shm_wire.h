@@ -1,0 +1,129 @@
+#pragma once
+
+// The wire between processes of one host: frames cross rings in shared memory. Nothing is lost
+// there, so a frame has no checksum, and a full ring holds its senders back.
+//
+//   engine --reserve, commit--> Link's ring --publish, bell--> other process: receive --> sink
+//
+// A pair of processes has one link, made when the first frame wants to go there: the registry's
+// sockets carry an offer of memory from each to the other. The sender needn't wait for the answer.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/local_address.h"
+#include "base/numbers.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "registry/registry.h"
+#include "system/fd.h"
+#include "wire/observer.h"
+#include "wire/shm/link.h"
+#include "wire/wire.h"
+#include "wire/wire_counters.h"
+
+namespace verbena::wire {
+
+/// Why frames to a queue pair take, or don't take, the rings.
+enum class Carriage : std::uint8_t { carried, other_host, peer_declines, no_memory };
+
+class ShmWire final : public Wire, registry::Watcher {
+ public:
+  /// `registry` outlives the wire.
+  static Result<std::unique_ptr<ShmWire>> create(registry::Registry& registry);
+  ~ShmWire() override;
+  ShmWire(const ShmWire&) = delete;
+  ShmWire& operator=(const ShmWire&) = delete;
+
+  /// Frames to this address are received.
+  void open_address(const LocalAddress& local);
+  /// Whether frames of this flow to the queue pair `to` can go by here. Makes the link that they
+  /// need.
+  [[nodiscard]] Carriage carriage(const packet::Flow& flow, Qpn to);
+
+  // packet::FrameSink: frames are written where the other process reads them.
+  [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
+                                                std::size_t size) override {
+    return reserve_many(flow, to, size, 1).bytes;
+  }
+  [[nodiscard]] packet::FrameRooms reserve_many(const packet::Flow& flow, Qpn to, std::size_t size,
+                                                std::size_t count) override;
+  void commit() override;
+  /// A link may be; the others are not.
+  [[nodiscard]] bool full() const override { return false; }
+
+  // Wire
+  [[nodiscard]] WireId id() const override { return WireId::shm; }
+  [[nodiscard]] bool send_sealed(const packet::Flow& flow, Qpn to,
+                                 std::span<const std::uint8_t> frame) override;
+  [[nodiscard]] Departure departure_of(const packet::Flow& flow) override {
+    return {flow.source_port, interface_of(flow.source)};
+  }
+  void flush() override;
+  std::size_t receive(DatagramSink& sink) override;
+  void serve_control(DatagramSink&) override {}
+  void message(const registry::PeerMessage& message, DatagramSink& sink) override;
+  [[nodiscard]] bool arrived() const override;
+  [[nodiscard]] bool may_sleep() override;
+  void woken() override;
+  [[nodiscard]] Instant next_deadline() const override { return kNever; }
+  [[nodiscard]] Descriptors descriptors() const override { return {.bell = bell_.get()}; }
+  [[nodiscard]] const WireCounters& counters() const override { return counters_; }
+  [[nodiscard]] const std::string& last_send_error() const override { return last_error_; }
+  /// Processes whose frames are captured don't take this wire.
+  void set_tap(Tap*) override {}
+  void observe(Observer* observer) override { observer_ = observer; }
+  void abandon() override;
+
+ private:
+  /// One for each process that there can be.
+  using Links = std::vector<std::unique_ptr<shm::Link>>;
+
+  ShmWire(registry::Registry& registry, Fd bell);
+
+  // registry::Watcher
+  void member_died(std::uint32_t slot) override;
+
+  [[nodiscard]] shm::Link* link_to(std::uint32_t slot);
+  [[nodiscard]] shm::Link* make_link(std::uint32_t slot);
+  [[nodiscard]] bool receives_at(std::uint32_t slot, const packet::Flow& flow) const;
+  [[nodiscard]] bool send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment);
+  void refuse(std::uint32_t slot, std::uint64_t id);
+  void accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descriptors,
+              DatagramSink& sink);
+  void enlarge(shm::Link& link);
+  std::size_t receive_from(shm::Link& link, std::size_t most, DatagramSink& sink);
+  void deliver(packet::Datagram d, bool more, DatagramSink& sink);
+  void drop_link(std::uint32_t slot);
+  void touch(shm::Link& link);
+  [[nodiscard]] unsigned interface_of(const IpAddress& address) const;
+  [[nodiscard]] PortTraffic& port_of(const IpAddress& address);
+
+  registry::Registry& registry_;
+  Fd bell_;
+  std::vector<LocalAddress> addresses_;
+  Links links_;                   // by slot
+  std::vector<shm::Link*> live_;  // of these
+  std::vector<shm::Link*> touched_;  // since flush()
+  std::size_t ring_bytes_ = 0;    // of memory for our rings
+  bool asleep_ = false;
+  Instant make_again_at_{};  // after an offer failed
+
+  shm::Link* reserved_link_ = nullptr;  // nullptr: what is committed is lost
+  packet::Flow reserved_flow_{};
+  std::size_t reserved_bytes_ = 0;
+  std::vector<std::uint8_t> lost_;  // room for frames that go nowhere
+  std::vector<std::uint8_t> copy_;  // of a small frame that arrives
+
+  WireCounters counters_;
+  Observer* observer_ = nullptr;
+  std::string last_error_;
+};
+
+}  // namespace verbena::wire
