@@ -63,7 +63,7 @@ class UdpWire final : public Network, registry::Watcher {
   void message(const registry::PeerMessage& message, DatagramSink& sink) override;
   [[nodiscard]] Instant next_deadline() const override { return kNever; }
   [[nodiscard]] Descriptors descriptors() const override {
-    return {data_epoll_.get(), control_epoll_.get()};
+    return {.data = data_epoll_.get(), .control = control_epoll_.get()};
   }
   [[nodiscard]] const WireCounters& counters() const override { return counters_; }
   [[nodiscard]] const std::string& last_send_error() const override {
