@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 
 #include "base/spin_lock.h"
@@ -25,8 +24,6 @@ struct CompletionQueue : engine::CompletionQueue {
   unsigned events_taken = 0;
   unsigned events_waiting = 0;
   CompletionQueue* next_waiting = nullptr;
-
-  std::atomic<unsigned> vain_polls{0};
 };
 
 [[nodiscard]] inline CompletionQueue& host_of(engine::CompletionQueue& cq) {

@@ -5,10 +5,14 @@
 #include <mutex>
 
 #include "host/nic_state.h"
+#include "host/progress/caller_policy.h"
 
 namespace verbena::host {
 
 namespace {
+
+/// The library is loaded before the program starts.
+[[gnu::tls_model("initial-exec")]] constinit thread_local PollerPatience patience;
 
 /// The trace tells of a post once it is taken, with the time of the call: what it leads to may have
 /// happened by then.
@@ -84,15 +88,14 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   if (n == 0) {
     // The peer may be waiting for this core. Yield before the second look, not after it: a program
     // whose poll found nothing looks elsewhere, so the answer must be fresh.
-    if (poller_yields(cq.vain_polls.load(std::memory_order_relaxed))) sched_yield();
-    state_->shard_of(cq).progress_inline(cq);
+    if (patience.is_over()) sched_yield();
+    const Instant when = state_->shard_of(cq).progress_inline(cq);
     n = take(cq, out);
+    if (n == 0) patience.found_nothing(when);
   }
   if (n > 0) {
     state_->thread().found();
-    cq.vain_polls.store(0, std::memory_order_relaxed);
-  } else {
-    cq.vain_polls.fetch_add(1, std::memory_order_relaxed);
+    patience.found();
   }
   return n;
 }

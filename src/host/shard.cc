@@ -28,8 +28,10 @@ bool Shard::run_round(Receive receive) {
 bool Shard::try_round(Receive receive) {
   now_ = now();
   if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
-  received_ = receive == Receive::yes && state_.wires->receive(*this);
-  if (receive == Receive::yes && state_.raw.receive(*this)) received_ = true;
+  received_ = receive == Receive::yes   ? state_.wires->receive(*this)
+              : receive == Receive::often ? state_.wires->receive_often(*this, now_)
+                                          : false;
+  if (receive != Receive::no && state_.raw.receive(*this)) received_ = true;
   blocked_ = !state_.rnic.work(*state_.wires, now_);
   messages_wait_ = !state_.connections.work(now_);
   if (!state_.connections.manager().events().empty()) notifier_.set_pending(true);
@@ -106,19 +108,22 @@ void Shard::send_inline() {
   }
 }
 
-void Shard::progress_inline(const engine::CompletionQueue& polled) {
+Instant Shard::progress_inline(const engine::CompletionQueue& polled) {
+  Instant when;
   {
     const NoCancellation shield;
-    if (!lock_.try_lock()) return;
+    if (!lock_.try_lock()) return now();
     ShardLockHolder holder{lock_, std::adopt_lock};
-    run_round(Receive::yes);
+    run_round(Receive::often);
     thread_.polled(now_, !polled.armed());  // a program that asked for an event goes to sleep
+    when = now_;
     const Instant deadline = wake_at();
     holder.unlock();
     thread_.wake_by(deadline);
   }
   notify_observer(ConnectionObserver::Wait::no);
   send_inline();
+  return when;
 }
 
 void Shard::notify_observer(ConnectionObserver::Wait wait) {

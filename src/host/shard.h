@@ -93,7 +93,8 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   /// After posting: sends, unless somebody else has the lock.
   void send_inline() EXCLUDES(lock_);
   /// After polling this queue in vain: receives and sends, unless somebody else has the lock.
-  void progress_inline(const engine::CompletionQueue& polled) EXCLUDES(lock_);
+  /// Returns the time.
+  Instant progress_inline(const engine::CompletionQueue& polled) EXCLUDES(lock_);
 
   // ---- The NIC thread.
 
@@ -119,7 +120,11 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   void abandon();
 
  private:
-  enum class Receive : bool { no, yes };
+  enum class Receive : std::uint8_t {
+    no,
+    yes,
+    often,  // it soon comes again
+  };
 
   /// Rounds of receive and send before the lock is given up.
   static constexpr int kRounds = 4;

@@ -90,6 +90,9 @@ class Wires final : public packet::FrameSink {
     for (Line& line : lines_) frames += line.wire->receive(sink);
     return frames > 0;
   }
+  /// The same, for somebody who soon comes again: looking at the network costs a system call, so
+  /// while rings are in use it has to wait if nothing came from there lately.
+  bool receive_often(wire::DatagramSink& sink, Instant now);
   void serve_control(wire::DatagramSink& sink) {
     for (Line& line : lines_) line.wire->serve_control(sink);
   }
@@ -147,6 +150,8 @@ class Wires final : public packet::FrameSink {
   static constexpr std::size_t kNetwork = 0, kShm = 1;
   std::vector<Line> lines_;
   wire::ShmWire* shm_ = nullptr;  // of these; nullptr: frames take the network alone
+  Instant network_gave_{};        // something, to receive_often()
+  Instant look_at_network_{};     // not before then
   wire::Wire* reserved_;  // has the room that was reserved last
 };
 

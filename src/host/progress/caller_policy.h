@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "base/time.h"
+
 namespace verbena::host {
 
 /// Of one send queue.
@@ -20,11 +22,25 @@ struct PostedRequests {
   return r.unfinished > kBusyWith && r.waiting < kMostWaiting;
 }
 
-/// A poller that found nothing so often in a row offers its core to others: the peer may be waiting
-/// for it. Some 50 µs.
-[[nodiscard]] constexpr bool poller_yields(unsigned vain_polls) {
-  constexpr unsigned kVainPolls = 64;
-  return vain_polls >= kVainPolls;
-}
+/// Of a thread that polls, whatever queues. When it has found nothing for so long, it offers its
+/// core to others before each poll: the peer may be waiting for it.
+class PollerPatience {
+ public:
+  static constexpr Duration kPatience = std::chrono::microseconds{50};
+
+  [[nodiscard]] constexpr bool is_over() const { return over_; }
+  constexpr void found() {
+    vain_since_ = kNever;
+    over_ = false;
+  }
+  constexpr void found_nothing(Instant now) {
+    if (vain_since_ == kNever) vain_since_ = now;
+    over_ = now - vain_since_ >= kPatience;
+  }
+
+ private:
+  Instant vain_since_ = kNever;
+  bool over_ = false;
+};
 
 }  // namespace verbena::host

@@ -43,6 +43,8 @@ class ShmWire final : public Wire, registry::Watcher {
 
   /// Frames to this address are received.
   void open_address(const LocalAddress& local);
+  /// There is a link to some process.
+  [[nodiscard]] bool in_use() const { return !live_.empty(); }
   /// Whether frames of this flow to the queue pair `to` can go by here. Makes the link that they
   /// need.
   [[nodiscard]] Carriage carriage(const packet::Flow& flow, Qpn to);

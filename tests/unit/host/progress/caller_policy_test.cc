@@ -23,11 +23,26 @@ TEST(PostsMayWait, WhileThePeerIsBusyAndFewWait) {
   }
 }
 
-TEST(PollerYields, AfterManyVainPolls) {
-  EXPECT_FALSE(poller_yields(0));
-  EXPECT_FALSE(poller_yields(63));
-  EXPECT_TRUE(poller_yields(64));
-  EXPECT_TRUE(poller_yields(1000));
+TEST(PollerPatience, IsOverWhenNothingWasFoundForLong) {
+  const Instant begin{std::chrono::seconds{1}};
+  PollerPatience patience;
+  EXPECT_FALSE(patience.is_over());
+  patience.found_nothing(begin);
+  patience.found_nothing(begin + PollerPatience::kPatience - Duration{1});
+  EXPECT_FALSE(patience.is_over());
+  patience.found_nothing(begin + PollerPatience::kPatience);
+  EXPECT_TRUE(patience.is_over());
+}
+
+TEST(PollerPatience, BeginsAnewWithEachFind) {
+  const Instant begin{std::chrono::seconds{1}};
+  PollerPatience patience;
+  patience.found_nothing(begin);
+  patience.found_nothing(begin + std::chrono::seconds{1});
+  patience.found();
+  EXPECT_FALSE(patience.is_over());
+  patience.found_nothing(begin + std::chrono::seconds{2});
+  EXPECT_FALSE(patience.is_over());
 }
 
 }  // namespace
