@@ -1,7 +1,9 @@
 """Programs of rdma_cm: the system's librdmacm, unmodified, on our devices."""
 
 import dataclasses
+import json
 import os
+import pathlib
 import re
 import time
 
@@ -158,16 +160,17 @@ class Perftest(Connected):
 class OverRsockets(Connected):
     """A program of ordinary TCP sockets: librspreload makes rsockets of them, those speak to us."""
     wrapper: tuple = dataclasses.field(default=OVER_RSOCKETS, kw_only=True)
-    datagrams: int = dataclasses.field(default=0, kw_only=True)  # at least so many of ours
+    frames: int = dataclasses.field(default=0, kw_only=True)  # at least so many of ours
 
     def run(self, host, network):
         if not os.path.exists(LIBRSPRELOAD):
             raise CaseSkipped(f"missing: {LIBRSPRELOAD}")
-        before = network.client.namespace.udp_datagrams_sent()
-        words = super().run(host, network)
-        sent = network.client.namespace.udp_datagrams_sent() - before
-        if sent < self.datagrams:
-            raise CaseFailed(f"{sent} UDP datagrams sent, {self.datagrams} at least expected")
+        with host.scratch() as folder:
+            words = super().run(host.with_options(f"--stats={folder}/stats.json"), network)
+            sent = sum(json.loads(file.read_text())["wire"]["frames_sent"]
+                       for file in pathlib.Path(folder).iterdir())
+        if sent < self.frames:
+            raise CaseFailed(f"{sent} frames sent, {self.frames} at least expected")
         return words
 
     def check_sockets(self, network, port):
@@ -310,7 +313,7 @@ def iperf(topology, family, **kwargs):
     return OverRsockets(topology, f"ipv{family}/iperf-over-rsockets", "iperf",
                         ("-s", "-P", "1", "-B", "{server}", *words),
                         ("-c", "{server}", "-t", "1", *words), family,
-                        (r"[\d.]+ [MG]bits/sec",), datagrams=1000, **kwargs)
+                        (r"[\d.]+ [MG]bits/sec",), frames=1000, **kwargs)
 
 
 def basic_cases(topology, family, quick=False):
@@ -364,7 +367,7 @@ def stream_cases():
     yield ForkOverRsockets(LO, "ipv4/rstream-fork", "rstream",
                            ("-b", "{server}", "-p", "{port}", *few, "-T", "f", "-T", "v"),
                            ("-s", "{server}", "-p", "{port}", *few, "-T", "f", "-T", "v"), 4,
-                           (r"^name +bytes .*\n\S+ +\S+ .*\d",), datagrams=100)
+                           (r"^name +bytes .*\n\S+ +\S+ .*\d",), frames=100)
     for mode in ("b", "n"):
         yield stream(LO, 4, "riostream", f"mode-{mode}", *few, "-T", mode)
     for mode in ("b", "n", "a"):

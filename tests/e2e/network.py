@@ -64,16 +64,6 @@ class Namespace:
                     return True
         return False
 
-    def udp_datagrams_sent(self):
-        """Of all processes, of both families."""
-        heading, values = (line.split() for line in self._snmp("snmp") if line.startswith("Udp:"))
-        sent = int(values[heading.index("OutDatagrams")])
-        return sent + sum(int(line.split()[1]) for line in self._snmp("snmp6")
-                          if line.startswith("Udp6OutDatagrams"))
-
-    def _snmp(self, name):
-        return pathlib.Path(f"/proc/{self.pid}/net/{name}").read_text().splitlines()
-
     def processes(self):
         """The other processes in this namespace."""
         own = os.readlink(f"/proc/{self.pid}/ns/net")
@@ -106,8 +96,6 @@ class OuterNamespace:
     proc_net = Namespace.proc_net
     listens = Namespace.listens
     has_tcp = Namespace.has_tcp
-    udp_datagrams_sent = Namespace.udp_datagrams_sent
-    _snmp = Namespace._snmp
 
     def close(self):
         pass

@@ -86,6 +86,7 @@ class Host:
     logs: str
     slow: float = 1.0  # factor on every time limit
     options: tuple = ()  # of `verbena run`
+    wire: str = ""  # VERBENA_WIRE; empty: what it is by default
 
     def __post_init__(self):
         self.user = pwd.getpwnam("nobody") if is_real_root() else None
@@ -104,6 +105,12 @@ class Host:
         """The same, but what it starts gets these options of `verbena run`."""
         other = copy.copy(self)
         other.options = options
+        return other
+
+    def with_wire(self, wire):
+        """The same, but the frames of what it starts take this wire."""
+        other = copy.copy(self)
+        other.wire = wire
         return other
 
     @contextlib.contextmanager
@@ -133,6 +140,8 @@ class Host:
         log = os.path.join(self.logs, f"{number:05d}-{os.path.basename(argv[0])}.log")
         prefix = [self.verbena, "run", *self.options, "--"] if preload else []
         environment = {"PATH": PATH, "HOME": "/", "LC_ALL": "C", "TMPDIR": self.temporary}
+        if self.wire:
+            environment["VERBENA_WIRE"] = self.wire
         environment.update(env or {})
         return Process(self.as_user(namespace) + prefix + list(argv), log, environment)
 

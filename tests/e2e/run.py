@@ -7,6 +7,7 @@
   run.py … --quick                          a small choice, under a minute
   run.py … --soak SECONDS                   in random order, again and again
   run.py … --again 2                        a failed case gets that many further chances
+  run.py … --wire udp                       everything over UDP
   run.py … --only flood --frames 10000000   ten million frames of strangers
   run.py --list                             the names of the cases
   run.py --selfcheck                        does this harness notice failures?
@@ -158,6 +159,8 @@ def run_topology(topology, chosen, host, outer, again, report):
             report.add("FAIL", case.name, 0, f"network set-up: {error}")
         return
     try:
+        if topology.loss and topology.mtu is None:
+            host = host.with_wire("udp")  # nothing else meets with the loss
         for case in chosen:
             chances = 1 + again
             while not run_case(case, host, network, report, chances):
@@ -230,6 +233,8 @@ def parse_arguments():
                         help="of the case flood/strangers [%(default)s]")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2),
                         help="topologies side by side [half the processors]")
+    parser.add_argument("--wire", metavar="NAME", default="",
+                        help="VERBENA_WIRE of the programs [what it is by default]")
     parser.add_argument("--slow", type=float, default=1.0, help="factor on every time limit")
     parser.add_argument("--keep", action="store_true", help="keep the programs' output")
     parser.add_argument("--list", action="store_true", help="print the cases")
@@ -272,7 +277,7 @@ def main():
             root = pathlib.Path(__file__).resolve().parents[2]
             prefix = install(args.build or str(root / "build/release"), folder)
         report = Report()
-        host = Host(prefix, logs, args.slow)
+        host = Host(prefix, logs, args.slow, wire=args.wire)
         if args.soak:
             soak(chosen, host, outer, args.jobs, args.soak, report)
         else:
