@@ -11,6 +11,7 @@
 #include "host/nic_state.h"
 #include "host/shutdown/drain.h"
 #include "host/shutdown/fork_handlers.h"
+#include "memory/fault_handler.h"
 
 namespace verbena::host {
 
@@ -35,6 +36,7 @@ Result<Nic*> Nic::instance() {
   auto state = State::create();
   if (!state) return state.error();
   if (auto started = (*state)->start(); !started) return started.error();
+  memory::catch_faults();
 
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.
   // With the shards locked, it finds nothing half-changed.
@@ -51,6 +53,7 @@ Result<Nic*> Nic::instance() {
     starting.unlock();
   };
   constexpr auto in_child = [] {
+    memory::keep_fault_handlers_after_fork();
     if (Nic* parents = running.exchange(nullptr)) {
       forgotten.store(parents);
       parents->state_->abandon();

@@ -6,6 +6,7 @@
 #include "host/completion_queue.h"
 #include "host/log.h"
 #include "host/shutdown/bounded_wait.h"
+#include "memory/fault_handler.h"
 
 namespace verbena::host {
 
@@ -27,8 +28,9 @@ bool Shard::run_round(Receive receive) {
 
 bool Shard::try_round(Receive receive) {
   now_ = now();
+  memory::check_fault_handlers(now_);
   if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
-  received_ = receive == Receive::yes   ? state_.wires->receive(*this)
+  received_ = receive == Receive::yes     ? state_.wires->receive(*this)
               : receive == Receive::often ? state_.wires->receive_often(*this, now_)
                                           : false;
   if (receive != Receive::no && state_.raw.receive(*this)) received_ = true;
@@ -175,6 +177,7 @@ bool Shard::may_sleep() {
 
 NicThread::Work::Outcome Shard::run_rounds(bool control) {
   now_ = now();
+  memory::check_fault_handlers(now_);
   state_.wires->woken();
   woke_sleeper_ = false;
   if (control) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <atomic>
 
+#include "memory/fault_handler.h"
+#include "memory/guarded_copy.h"
 #include "memory/program_memory.h"
 #include "system/kernel_calls.h"
 
@@ -17,6 +19,8 @@ namespace {
 /// The ICRC of one frame and the headers of the next.
 constexpr std::size_t kMaxGap = 128;
 constexpr std::size_t kMaxPieces = 128;
+/// Bytes that are worth going around the cache.
+constexpr std::size_t kStreamFrom = 4096;
 
 }  // namespace
 
@@ -24,10 +28,62 @@ Status HostMemory::prepare(const Segment& range, bool write) {
   return prepare_program_memory(range, write);
 }
 
+// ---- in user mode
+
 bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> into) {
+  if (!faults_are_caught()) return write_frame(from, into);
+  std::uint8_t* at = into.data();
+  for (const Segment& s : from) {
+    if (!guarded_copy(at, reinterpret_cast<const void*>(s.address), s.length)) {
+      return write_frame(from, into);
+    }
+    at += s.length;
+  }
+  return true;
+}
+
+bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Segment> into) {
+  if (!faults_are_caught()) return read_frame(from, into);
+  const std::uint8_t* at = from.data();
+  for (const Segment& s : into) {
+    if (!guarded_copy(reinterpret_cast<void*>(s.address), at, s.length)) {
+      return read_frame(from, into);
+    }
+    at += s.length;
+  }
+  return true;
+}
+
+bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
+  if (!faults_are_caught()) return write_frames(address, into);
+  const std::size_t size = into.first.size();
+  // What goes into a ring is read by another core; frames for a socket are read by this one.
+  const bool streamed = size * into.count >= kStreamFrom && !frames_.hold(into.first);
+  const auto copy = streamed ? &guarded_copy_streamed : &guarded_copy;
+  for (std::size_t i = 0; i < into.count; ++i) {
+    const auto* const from = reinterpret_cast<const void*>(address + i * size);
+    if (!copy(into[i].data(), from, size)) return write_frames(address, into);
+  }
+  return true;
+}
+
+bool HostMemory::scatter_all(std::span<const Copy> list) {
+  if (!faults_are_caught()) return read_frames(list);
+  for (const Copy& c : list) {
+    if (!guarded_copy(reinterpret_cast<void*>(c.to), c.from.data(), c.from.size())) {
+      return read_frames(list);
+    }
+  }
+  return true;
+}
+
+// ---- by the kernel
+
+bool HostMemory::write_frame(std::span<const Segment> from, std::span<std::uint8_t> into) {
   if (!frames_.hold(into)) {  // in a ring between processes
     const std::span<std::uint8_t> scratch = frames_.scratch();
-    if (into.size() > scratch.size() || !gather(from, scratch.first(into.size()))) return false;
+    if (into.size() > scratch.size() || !write_frame(from, scratch.first(into.size())))
+      return false;
     std::copy_n(scratch.begin(), into.size(), into.begin());
     return true;
   }
@@ -41,7 +97,7 @@ bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> i
   return true;
 }
 
-bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Segment> into) {
+bool HostMemory::read_frame(std::span<const std::uint8_t> from, std::span<const Segment> into) {
   if (!frames_.hold(from)) {
     const std::span<std::uint8_t> scratch = frames_.scratch();
     if (from.size() > scratch.size()) return false;
@@ -57,7 +113,7 @@ bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Seg
   return true;
 }
 
-bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
+bool HostMemory::write_frames(std::uint64_t address, const FrameParts& into) {
   static constexpr std::array<std::uint8_t, kMaxGap> kZeros{};
   const std::size_t size = into.first.size();
   const std::size_t gap = into.stride - size;
@@ -74,7 +130,7 @@ bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
   return n == static_cast<ssize_t>(bytes);
 }
 
-bool HostMemory::scatter_all(std::span<const Copy> list) {
+bool HostMemory::read_frames(std::span<const Copy> list) {
   while (!list.empty()) {
     std::array<std::uint8_t, kMaxGap> nowhere;
     std::array<iovec, kMaxPieces> pieces;

@@ -8,9 +8,10 @@
 
 namespace verbena::memory {
 
-/// The program's own memory. Copies between it and a frame are pread() and pwrite() on the frames'
-/// memfd: one copy, ascending, done by the kernel, which answers EFAULT where a load or store would
-/// raise a signal. They are done on return. See docs/decisions/004-safe-copies.md.
+/// The program's own memory. Where faults are caught (fault_handler.h), copies are made in user
+/// mode. Elsewhere, and after a fault, they are pread() and pwrite() on the frames' memfd: the
+/// kernel answers EFAULT where a load or store would raise a signal. Both ascend, and are done on
+/// return. See docs/decisions/004-safe-copies.md.
 class HostMemory final : public Dma {
  public:
   /// `frames` outlives it.
@@ -18,12 +19,10 @@ class HostMemory final : public Dma {
 
   [[nodiscard]] Status prepare(const Segment& range, bool write) override;
 
-  // `into` lies in the frame buffers; `from` does, or is small (a header, a word).
+  // Frames lie in the frame buffers or in a ring between processes.
   [[nodiscard]] bool gather(std::span<const Segment> from, std::span<std::uint8_t> into) override;
   [[nodiscard]] bool scatter(std::span<const std::uint8_t> from,
                              std::span<const Segment> into) override;
-  // One call for all, because what lies between two parts is near enough to be copied with them:
-  // from zeros, or to nowhere.
   [[nodiscard]] bool gather_parts(std::uint64_t address, const FrameParts& into) override;
   [[nodiscard]] bool scatter_all(std::span<const Copy> list) override;
 
@@ -37,6 +36,14 @@ class HostMemory final : public Dma {
   [[nodiscard]] bool store(std::uint64_t address, std::uint64_t value) override;
 
  private:
+  // By the kernel.
+  [[nodiscard]] bool write_frame(std::span<const Segment> from, std::span<std::uint8_t> into);
+  [[nodiscard]] bool read_frame(std::span<const std::uint8_t> from, std::span<const Segment> into);
+  // One call for all, because what lies between two parts is near enough to be copied with them:
+  // from zeros, or to nowhere.
+  [[nodiscard]] bool write_frames(std::uint64_t address, const FrameParts& into);
+  [[nodiscard]] bool read_frames(std::span<const Copy> list);
+
   const FrameBuffers& frames_;
 };
 

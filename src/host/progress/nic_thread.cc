@@ -60,10 +60,12 @@ Status NicThread::start(const Descriptors& watched) {
     return Error{why, fmt::format("descriptors for the NIC thread: {}", std::strerror(why))};
   }
 
-  // The program's signals are for the program's threads.
+  // The program's signals are for the program's threads. A fault while its signal is blocked would
+  // end the process.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
   const int failed = pthread_create(

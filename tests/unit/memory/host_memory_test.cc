@@ -8,16 +8,28 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
+
+#include "memory/fault_handler.h"
+#include "memory/guarded_copy.h"
 
 namespace verbena::memory {
 namespace {
 
 std::uint64_t address_of(const void* p) { return reinterpret_cast<std::uint64_t>(p); }
 
-class HostMemoryTest : public testing::Test {
+/// Parameter: copies are made in user mode, else by the kernel.
+class HostMemoryTest : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
+    if (GetParam() && !kHasGuardedCopy) GTEST_SKIP() << "no copy loop for this machine";
+    signal_mask_changed();  // forgets what it knew of the handlers
+    if (GetParam()) {
+      catch_faults();
+      check_fault_handlers(Instant{});
+    }
+    ASSERT_EQ(faults_are_caught(), GetParam());
     auto made = FrameBuffers::create(1 << 20);
     ASSERT_TRUE(made.ok()) << made.error().message;
     frames = std::move(*made);
@@ -50,7 +62,7 @@ class HalfGone {
   std::uint8_t* at_;
 };
 
-TEST_F(HostMemoryTest, PartsOfFramesAreFilledInOrder) {
+TEST_P(HostMemoryTest, PartsOfFramesAreFilledInOrder) {
   constexpr std::size_t kSize = 1024;
   constexpr std::size_t kStride = kSize + 16;
   const auto first = frames->bytes().subspan(100, kSize);
@@ -65,20 +77,20 @@ TEST_F(HostMemoryTest, PartsOfFramesAreFilledInOrder) {
   EXPECT_EQ(frames->bytes()[100 + 3 * kStride + kSize], 0) << "nothing behind the last";
 }
 
-TEST_F(HostMemoryTest, PartsFarApartAreFilledToo) {
+TEST_P(HostMemoryTest, PartsFarApartAreFilledToo) {
   const auto first = frames->bytes().first(100);
   ASSERT_TRUE(memory->gather_parts(address_of(program.data()), {first, 5000, 3}));
   EXPECT_EQ(frames->bytes()[10'000], program[200]);
 }
 
-TEST_F(HostMemoryTest, PartsFromMemoryThatIsGoneAreRefused) {
+TEST_P(HostMemoryTest, PartsFromMemoryThatIsGoneAreRefused) {
   const HalfGone half;
   const auto first = frames->bytes().first(100);
   EXPECT_FALSE(memory->gather_parts(address_of(half.end() - 150), {first, 116, 2}));
   EXPECT_TRUE(memory->gather_parts(address_of(half.end() - 200), {first, 116, 2}));
 }
 
-TEST_F(HostMemoryTest, GathersIntoMemoryThatIsNoFrameToo) {
+TEST_P(HostMemoryTest, GathersIntoMemoryThatIsNoFrameToo) {
   std::array<std::uint8_t, 216> elsewhere{};
   const auto first = std::span{elsewhere}.first(100);
   EXPECT_TRUE(memory->gather_parts(address_of(program.data()), {first, 116, 2}));
@@ -106,7 +118,7 @@ class Scattered : public HostMemoryTest {
   std::vector<std::uint8_t> target = std::vector<std::uint8_t>(1000);
 };
 
-TEST_F(Scattered, WithHeadersBetween) {
+TEST_P(Scattered, WithHeadersBetween) {
   ASSERT_TRUE(memory->scatter_all(std::array{to(0, 12, 100), to(100, 128, 100), to(300, 244, 50)}));
   expect(0, 12, 100);
   expect(100, 128, 100);
@@ -114,7 +126,7 @@ TEST_F(Scattered, WithHeadersBetween) {
   EXPECT_EQ(target[200], 0) << "headers go nowhere";
 }
 
-TEST_F(Scattered, InAnyOrderOfFramesAndFarApart) {
+TEST_P(Scattered, InAnyOrderOfFramesAndFarApart) {
   ASSERT_TRUE(
       memory->scatter_all(std::array{to(0, 5000, 10), to(10, 100, 10), to(20, 90'000, 10)}));
   expect(0, 5000, 10);
@@ -122,27 +134,27 @@ TEST_F(Scattered, InAnyOrderOfFramesAndFarApart) {
   expect(20, 90'000, 10);
 }
 
-TEST_F(Scattered, MoreThanOneCallTakes) {
+TEST_P(Scattered, MoreThanOneCallTakes) {
   std::vector<Copy> list;
   for (std::size_t i = 0; i < 200; ++i) list.push_back(to(5 * i, 30 * i, 5));
   ASSERT_TRUE(memory->scatter_all(list));
   for (std::size_t i = 0; i < 200; ++i) expect(5 * i, 30 * i, 5);
 }
 
-TEST_F(Scattered, FromOutsideTheFrames) {
+TEST_P(Scattered, FromOutsideTheFrames) {
   const std::array<std::uint8_t, 3> word{9, 8, 7};
   ASSERT_TRUE(memory->scatter_all(std::array{to(0, 0, 10), Copy{word, address_of(&target[20])}}));
   expect(0, 0, 10);
   EXPECT_EQ(target[22], 7);
 }
 
-TEST_F(Scattered, NothingWaitsToBeFinished) {
+TEST_P(Scattered, NothingWaitsToBeFinished) {
   ASSERT_TRUE(memory->scatter_all(std::array{to(0, 12, 100)}));
   EXPECT_FALSE(memory->pending());
   EXPECT_TRUE(memory->finish());
 }
 
-TEST_F(Scattered, MemoryThatIsGoneIsRefused) {
+TEST_P(Scattered, MemoryThatIsGoneIsRefused) {
   const HalfGone half;
   const Copy gone{frames->bytes().subspan(300, 10), address_of(half.end() - 5)};
   EXPECT_FALSE(memory->scatter_all(std::array{to(0, 0, 10), gone, to(20, 400, 10)}));
@@ -156,26 +168,26 @@ class Words : public HostMemoryTest {
   std::uint64_t word = 40;
 };
 
-TEST_F(Words, AreExchangedWhereTheyAreAsExpected) {
+TEST_P(Words, AreExchangedWhereTheyAreAsExpected) {
   EXPECT_EQ(memory->compare_swap(at(), 40, 2), 40u);
   EXPECT_EQ(word, 2u);
   EXPECT_EQ(memory->compare_swap(at(), 40, 3), 2u);
   EXPECT_EQ(word, 2u);
 }
 
-TEST_F(Words, AreAddedToAndSayWhatTheyHeld) {
+TEST_P(Words, AreAddedToAndSayWhatTheyHeld) {
   EXPECT_EQ(memory->fetch_add(at(), 2), 40u);
   EXPECT_EQ(word, 42u);
   EXPECT_EQ(memory->fetch_add(at(), ~std::uint64_t{0}), 42u) << "it wraps";
   EXPECT_EQ(word, 41u);
 }
 
-TEST_F(Words, AreStored) {
+TEST_P(Words, AreStored) {
   EXPECT_TRUE(memory->store(at(), 7));
   EXPECT_EQ(word, 7u);
 }
 
-TEST_F(Words, ThatAreGoneOrReadOnlyAreRefused) {
+TEST_P(Words, ThatAreGoneOrReadOnlyAreRefused) {
   const HalfGone half;
   const std::uint64_t gone = address_of(half.end());
   const std::uint64_t read_only = address_of(half.end() - 8);
@@ -186,6 +198,13 @@ TEST_F(Words, ThatAreGoneOrReadOnlyAreRefused) {
     EXPECT_FALSE(memory->store(address, 1));
   }
 }
+
+std::string name_of(const testing::TestParamInfo<bool>& way) {
+  return way.param ? "InUserMode" : "ByTheKernel";
+}
+INSTANTIATE_TEST_SUITE_P(Ways, HostMemoryTest, testing::Bool(), name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, Scattered, testing::Bool(), name_of);
+INSTANTIATE_TEST_SUITE_P(Ways, Words, testing::Bool(), name_of);
 
 }  // namespace
 }  // namespace verbena::memory

@@ -1,0 +1,296 @@
+// Handlers belong to the process, so each test has a process of its own: in_child() runs its body
+// in one.
+
+#include "memory/fault_handler.h"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csetjmp>
+#include <cstdint>
+#include <thread>
+
+#include "base/time.h"
+#include "memory/guarded_copy.h"
+
+namespace verbena::memory {
+namespace {
+
+#define CHECK_HERE(condition)                   \
+  do {                                          \
+    if (!(condition)) {                         \
+      std::fprintf(stderr, "%s\n", #condition); \
+      _exit(1);                                 \
+    }                                           \
+  } while (false)
+
+/// The wait status of a process that runs `body`.
+template <typename F>
+int in_child(F&& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+Instant later() {
+  static Instant when{std::chrono::hours{1}};
+  return when += std::chrono::milliseconds{2};
+}
+
+bool caught() {
+  check_fault_handlers(later());
+  return faults_are_caught();
+}
+
+/// A page that nobody may touch.
+std::uint8_t* no_access() {
+  static void* const page = mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return static_cast<std::uint8_t*>(page);
+}
+
+bool copy_faults() {
+  std::uint8_t byte = 0;
+  return !guarded_copy(&byte, no_access(), 1) && !guarded_copy(no_access(), &byte, 1);
+}
+
+void touch() { *static_cast<volatile std::uint8_t*>(no_access()) = 1; }
+
+volatile int times = 0;
+sigjmp_buf way_out;
+void* volatile seen_address = nullptr;
+
+void leave(int, siginfo_t* info, void*) {
+  times = times + 1;
+  seen_address = info->si_addr;
+  siglongjmp(way_out, 1);
+}
+
+struct sigaction with(void (*handler)(int, siginfo_t*, void*), int flags = 0) {
+  struct sigaction a {};
+  a.sa_sigaction = handler;
+  a.sa_flags = flags | SA_SIGINFO;
+  return a;
+}
+
+class FaultHandler : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!kHasGuardedCopy) GTEST_SKIP() << "no copy loop for this machine";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "the sanitizer reports the faults that these tests make";
+#endif
+  }
+};
+
+TEST_F(FaultHandler, CatchesTheFaultsOfCopies) {
+  EXPECT_EQ(in_child([] {
+              CHECK_HERE(!caught());
+              catch_faults();
+              CHECK_HERE(caught());
+              for (int i = 0; i < 100'000; ++i) CHECK_HERE(copy_faults());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, LeavesOtherFaultsToTheDefaultAction) {
+  const int status = in_child([] {
+    catch_faults();
+    CHECK_HERE(copy_faults());
+    touch();
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
+TEST_F(FaultHandler, LeavesSentSignalsToTheDefaultAction) {
+  for (const int signal : {SIGSEGV, SIGBUS}) {
+    const int status = in_child([signal] {
+      catch_faults();
+      raise(signal);
+    });
+    EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal) << status;
+  }
+}
+
+TEST_F(FaultHandler, CallsTheHandlerThatWasThereBefore) {
+  EXPECT_EQ(in_child([] {
+              const auto mine = with(leave);
+              sigaction(SIGSEGV, &mine, nullptr);
+              catch_faults();
+              for (int i = 0; i < 1000; ++i) {
+                if (sigsetjmp(way_out, 1) == 0) touch();
+                CHECK_HERE(copy_faults());
+              }
+              CHECK_HERE(times == 1000 && seen_address == no_access());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, ShowsTheProgramItsOwnHandlersAlone) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              struct sigaction old {};
+              CHECK_HERE(handles_fault_signal(SIGSEGV) && handles_fault_signal(SIGBUS));
+              CHECK_HERE(!handles_fault_signal(SIGUSR1));
+              auto mine = with(leave, SA_RESTART);
+              sigaddset(&mine.sa_mask, SIGUSR1);
+              CHECK_HERE(set_program_action(SIGSEGV, &mine, &old) == 0);
+              CHECK_HERE(old.sa_handler == SIG_DFL);
+              CHECK_HERE(set_program_action(SIGSEGV, nullptr, &old) == 0);
+              CHECK_HERE(old.sa_sigaction == leave && (old.sa_flags & SA_RESTART) != 0);
+              CHECK_HERE(sigismember(&old.sa_mask, SIGUSR1) == 1);
+              if (sigsetjmp(way_out, 1) == 0) touch();
+              CHECK_HERE(times == 1 && caught() && copy_faults());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, RunsTheProgramsHandlerWithItsMask) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              auto mine = with([](int, siginfo_t*, void*) {
+                sigset_t now;
+                sigprocmask(SIG_BLOCK, nullptr, &now);
+                times = sigismember(&now, SIGUSR1) + 2 * sigismember(&now, SIGSEGV);
+                siglongjmp(way_out, 1);
+              });
+              sigaddset(&mine.sa_mask, SIGUSR1);
+              set_program_action(SIGSEGV, &mine, nullptr);
+              if (sigsetjmp(way_out, 1) == 0) touch();
+              CHECK_HERE(times == 3);
+              mine.sa_flags |= SA_NODEFER;
+              set_program_action(SIGSEGV, &mine, nullptr);
+              if (sigsetjmp(way_out, 1) == 0) touch();
+              CHECK_HERE(times == 1);
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, CallsAHandlerThatWantsToBeCalledOnceOnce) {
+  const int status = in_child([] {
+    catch_faults();
+    const auto mine = with(leave, static_cast<int>(SA_RESETHAND));
+    set_program_action(SIGSEGV, &mine, nullptr);
+    if (sigsetjmp(way_out, 1) == 0) touch();
+    struct sigaction now {};
+    set_program_action(SIGSEGV, nullptr, &now);
+    CHECK_HERE(now.sa_handler == SIG_DFL && copy_faults());
+    touch();
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+}
+
+TEST_F(FaultHandler, IsNotTrustedWhenASystemCallHasReplacedIt) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              CHECK_HERE(caught());
+              struct sigaction before {};
+              set_program_action(SIGSEGV, nullptr, &before);
+              // As the kernel has it: handler, flags, restorer, mask.
+              std::uint64_t raw[4] = {reinterpret_cast<std::uint64_t>(&leave), SA_SIGINFO, 0, 0};
+              std::uint64_t ours[4]{};
+              CHECK_HERE(syscall(SYS_rt_sigaction, SIGSEGV, raw, ours, 8) == 0);
+              CHECK_HERE(!caught());
+              struct sigaction seen {};
+              set_program_action(SIGSEGV, nullptr, &seen);
+              CHECK_HERE(seen.sa_sigaction == leave);
+              CHECK_HERE(syscall(SYS_rt_sigaction, SIGSEGV, ours, nullptr, 8) == 0);
+              CHECK_HERE(caught() && copy_faults());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, IsNotTrustedWhereTheSignalIsBlockedOrIgnored) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              CHECK_HERE(caught());
+              sigset_t fault;
+              sigemptyset(&fault);
+              sigaddset(&fault, SIGBUS);
+              signal_mask_changed();
+              CHECK_HERE(!faults_are_caught());  // at once
+              pthread_sigmask(SIG_BLOCK, &fault, nullptr);
+              CHECK_HERE(!caught());
+              bool elsewhere = true;  // a thread inherits the mask
+              std::thread{[&] { elsewhere = caught(); }}.join();
+              CHECK_HERE(!elsewhere);
+              pthread_sigmask(SIG_UNBLOCK, &fault, nullptr);
+              CHECK_HERE(caught());
+              struct sigaction ignore {};
+              ignore.sa_handler = SIG_IGN;
+              CHECK_HERE(set_program_action(SIGSEGV, &ignore, nullptr) == 0 && !caught());
+              struct sigaction seen {};
+              set_program_action(SIGSEGV, nullptr, &seen);
+              CHECK_HERE(seen.sa_handler == SIG_IGN);
+              ignore.sa_handler = SIG_DFL;
+              set_program_action(SIGSEGV, &ignore, nullptr);
+              CHECK_HERE(caught() && copy_faults());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, LooksAgainAfterAMillisecondAndNotBefore) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              const Instant now = later();
+              check_fault_handlers(now);
+              CHECK_HERE(faults_are_caught());
+              sigset_t fault;
+              sigemptyset(&fault);
+              sigaddset(&fault, SIGSEGV);
+              sigprocmask(SIG_BLOCK, &fault, nullptr);
+              check_fault_handlers(now + std::chrono::microseconds{999});
+              CHECK_HERE(faults_are_caught());
+              check_fault_handlers(now + std::chrono::milliseconds{1});
+              CHECK_HERE(!faults_are_caught());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, IsInheritedByAChildButNotSharedWithOneOfVfork) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              const int forked = in_child([] {
+                keep_fault_handlers_after_fork();
+                CHECK_HERE(handles_fault_signal(SIGSEGV) && caught() && copy_faults());
+              });
+              CHECK_HERE(forked == 0);
+              const pid_t child = vfork();
+              if (child == 0) _exit(handles_fault_signal(SIGSEGV) ? 1 : 0);
+              int status = -1;
+              waitpid(child, &status, 0);
+              CHECK_HERE(status == 0 && handles_fault_signal(SIGSEGV));
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, ManyThreadsFaultAtOnceWhileHandlersChange) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              std::jthread changes{[](const std::stop_token& stop) {
+                const auto mine = with(leave);
+                struct sigaction by_default {};
+                while (!stop.stop_requested()) {
+                  set_program_action(SIGSEGV, &mine, nullptr);
+                  set_program_action(SIGSEGV, &by_default, nullptr);
+                }
+              }};
+              std::jthread copies{[] {
+                for (int i = 0; i < 20'000; ++i) CHECK_HERE(copy_faults());
+              }};
+              for (int i = 0; i < 20'000; ++i) CHECK_HERE(copy_faults());
+              copies.join();
+              CHECK_HERE(times == 0);
+            }),
+            0);
+}
+
+}  // namespace
+}  // namespace verbena::memory
