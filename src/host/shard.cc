@@ -97,7 +97,7 @@ bool Shard::lock_within(Duration patience) NO_THREAD_SAFETY_ANALYSIS {
 // ---- threads of the program
 
 void Shard::send_inline() {
-  // Whoever has the lock looks for doorbells after releasing it, so a failed try loses nothing.
+  // Whoever has the lock calls this after releasing it, so a failed try loses nothing.
   const NoCancellation shield;
   while (unlocked_rnic().has_doorbells()) {
     if (!lock_.try_lock()) return;
@@ -165,14 +165,18 @@ NicThread::Work::Outcome Shard::run(bool control) {
 
 bool Shard::arrived() {
   if (!lock_.try_lock()) return false;
-  const ShardLockHolder holder{lock_, std::adopt_lock};
-  return state_.wires->arrived();
+  ShardLockHolder holder{lock_, std::adopt_lock};
+  const bool something = state_.wires->arrived();
+  holder.unlock();
+  return something || unlocked_rnic().has_doorbells();
 }
 
 bool Shard::may_sleep() {
   if (!lock_.try_lock()) return false;
-  const ShardLockHolder holder{lock_, std::adopt_lock};
-  return state_.wires->may_sleep();
+  ShardLockHolder holder{lock_, std::adopt_lock};
+  const bool may = state_.wires->may_sleep();
+  holder.unlock();
+  return may && !unlocked_rnic().has_doorbells();
 }
 
 NicThread::Work::Outcome Shard::run_rounds(bool control) {

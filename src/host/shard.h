@@ -54,6 +54,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
       const Instant deadline = wake_at();
       holder.unlock();
       thread_.wake_by(deadline);
+      send_inline();
       return result;
     }
   }
@@ -70,12 +71,17 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
     const Instant deadline = wake_at();
     holder.unlock();
     thread_.wake_by(deadline);
+    send_inline();
     return true;
   }
   /// Runs f(ShardState&) with the lock held, and no round.
   template <typename F>
   auto inspect(F&& f) EXCLUDES(lock_) {
     const NoCancellation shield;
+    struct Afterwards {
+      Shard& shard;
+      ~Afterwards() { shard.send_inline(); }
+    } const afterwards{*this};
     const ShardLockHolder holder{lock_};
     return f(state_);
   }
@@ -90,7 +96,8 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   /// busy with earlier requests, a poller is at work, and the NIC thread looks soon: see decision
   /// 013.
   [[nodiscard]] bool posts_may_wait(QueuePair& qp);
-  /// After posting: sends, unless somebody else has the lock.
+  /// After posting: sends, unless somebody else has the lock. Everybody who has had the lock calls
+  /// it then, for posts that came meanwhile.
   void send_inline() EXCLUDES(lock_);
   /// After polling this queue in vain: receives and sends, unless somebody else has the lock.
   /// Returns the time.
@@ -102,7 +109,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   [[nodiscard]] NicThread::Work::Outcome run(bool control) EXCLUDES(lock_);
   /// See NicThread::Work. While somebody else has the lock, he sees to it.
   [[nodiscard]] bool arrived() EXCLUDES(lock_);
-  /// False also while somebody else has the lock.
+  /// False also while somebody else has the lock, or when a post has met with ours.
   [[nodiscard]] bool may_sleep() EXCLUDES(lock_);
 
   // ---- Any thread.

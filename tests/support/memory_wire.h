@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <span>
 #include <stdexcept>
@@ -105,6 +106,16 @@ class MemoryWire final : public wire::Network {
   void serve_control(wire::DatagramSink&) override {}
   void message(const registry::PeerMessage&, wire::DatagramSink&) override {}
   Instant next_deadline() const override { return kNever; }
+  bool arrived() const override {
+    if (while_locked) std::exchange(while_locked, nullptr)();
+    return false;
+  }
+  bool may_sleep() override {
+    if (while_locked) std::exchange(while_locked, nullptr)();
+    return true;
+  }
+  /// Called once by arrived() or may_sleep().
+  mutable std::function<void()> while_locked;
   wire::Descriptors descriptors() const override { return {.data = arrived_.get()}; }
   const wire::WireCounters& counters() const override { return counters_; }
   const std::string& last_send_error() const override { return no_error_; }

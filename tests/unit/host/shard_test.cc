@@ -7,6 +7,9 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "host/completion_queue.h"
@@ -222,6 +225,52 @@ TEST_F(ShardTest, DamagedFramesDontReachTheEngine) {
   }
   EXPECT_GE(b.wire->counters().icrc_errors, 1u);
   EXPECT_EQ(b.memory[0], 0);
+}
+
+// A thread posts while another one has the lock, whatever for: the post isn't forgotten.
+
+class PostWhileLocked : public ShardTest {
+ protected:
+  void SetUp() override { std::tie(qp, peer) = pair_of(a, b); }
+  /// As a program's thread does it.
+  void post() {
+    a.write(*qp, b, 100, 1);
+    std::thread{[this] { a.shard->send_inline(); }}.join();
+  }
+  void expect_sent() {
+    b.turn();
+    a.turn();
+    EXPECT_EQ(a.completed(), (std::vector<std::uint64_t>{1}));
+  }
+
+  Node a{network_, 1};
+  Node b{network_, 2};
+  QueuePair* qp = nullptr;
+  QueuePair* peer = nullptr;
+};
+
+TEST_F(PostWhileLocked, BeforeTheThreadSleeps) {
+  a.wire->while_locked = [this] { post(); };
+  EXPECT_FALSE(a.shard->may_sleep());
+  a.turn();
+  expect_sent();
+}
+
+TEST_F(PostWhileLocked, WhileTheThreadLooks) {
+  a.wire->while_locked = [this] { post(); };
+  EXPECT_TRUE(a.shard->arrived());
+  a.turn();
+  expect_sent();
+}
+
+TEST_F(PostWhileLocked, DuringAnInspection) {
+  a.shard->inspect([this](ShardState&) { post(); });
+  expect_sent();
+}
+
+TEST_F(PostWhileLocked, DuringACall) {
+  a.shard->locked([this](ShardState&) { post(); });
+  expect_sent();
 }
 
 }  // namespace
