@@ -21,6 +21,7 @@ Status destroy(CompChannel* channel) {
     }
     context_of(channel->context).objects.channels.erase(channel);
   }
+  if (host::Nic* const nic = live_nic.load()) nic->forget_channel(*channel->events);
   delete channel;
   return Ok{};
 }
@@ -61,7 +62,10 @@ VERBENA_EXPORT int ibv_get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void
   }
   // The one verb that programs cancel threads in: no shield, and a cancellation passes through.
   try {
-    const Result<host::CompletionQueue*> event = channel_of(channel).events->get();
+    host::CompletionChannel& events = *channel_of(channel).events;
+    host::Nic* const nic = live_nic.load(std::memory_order_relaxed);
+    const Result<host::CompletionQueue*> event =
+        nic != nullptr ? nic->get_event(events) : events.get();
     if (!event) {  // EAGAIN and EINTR are everyday life: not for the log
       errno = event.error().code;
       return -1;

@@ -54,7 +54,8 @@ bool execute_send(Services& services, QueuePair& qp, const Packet& p) {
 Duration let_answer_wait(const Services& services, QueuePair& qp, const Packet& p) {
   const auto& woken = services.notifications;
   AckDelay& ack_delay = qp.responder.ack_delay;
-  if (completes_receive(p) && std::find(woken.begin(), woken.end(), qp.receive_cq) != woken.end()) {
+  if (!services.caller_takes_events && completes_receive(p) &&
+      std::find(woken.begin(), woken.end(), qp.receive_cq) != woken.end()) {
     ack_delay.woken();
     return {};
   }

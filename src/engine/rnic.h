@@ -146,6 +146,8 @@ class Rnic {
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
   /// has_work(). False: nothing can be sent now, for want of room or memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);
+  /// Whoever calls waits for completion events himself: they wake nobody else.
+  void set_caller_takes_events(bool yes) { services_.caller_takes_events = yes; }
   /// Nothing will be posted any more: acknowledgements don't wait for requests to leave with.
   void send_delayed_acks();
   /// A whole Ethernet frame for a raw packet queue pair.

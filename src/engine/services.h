@@ -30,6 +30,7 @@ struct Services {
   std::uint32_t receive_buffer = 0;  // of our sockets, in truesize; 0: not known
   Observer* observer = nullptr;      // nullptr: nobody looks
   Instant now{};                     // of the call that is at work
+  bool caller_takes_events = false;  // who makes this call sleeps for completions otherwise
 
   /// Raises the events that are due.
   void expire_moderated();

@@ -162,6 +162,11 @@ class Nic {
   [[nodiscard]] static std::size_t take(CompletionQueue& cq, std::span<engine::Completion> out);
   /// Makes progress when there is nothing to take.
   [[nodiscard]] std::size_t poll(CompletionQueue& cq, std::span<engine::Completion> out);
+  /// Takes an event of this channel, as CompletionChannel::get(). While it waits, the calling
+  /// thread receives what other processes of the host send.
+  [[nodiscard]] Result<CompletionQueue*> get_event(CompletionChannel& channel);
+  /// Before a channel goes.
+  void forget_channel(const CompletionChannel& channel);
   /// The program is about to sleep: one event at the next completion (or solicited one).
   void arm(CompletionQueue& cq, bool solicited_only);
 

@@ -78,6 +78,12 @@ void Nic::arm(CompletionQueue& cq, bool solicited_only) {
   state_->thread().return_to_duty();
 }
 
+Result<CompletionQueue*> Nic::get_event(CompletionChannel& channel) {
+  return state_->event_wait().get(channel);
+}
+
+void Nic::forget_channel(const CompletionChannel& channel) { state_->event_wait().forget(channel); }
+
 std::size_t Nic::take(CompletionQueue& cq, std::span<engine::Completion> out) {
   const std::lock_guard lock{cq.polling};
   return cq.poll(out);

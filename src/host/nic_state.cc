@@ -78,6 +78,7 @@ Status Nic::State::start() {
     NicThread::Descriptors watched{.control = {s.registry->fd(), monitor_->fd()}};
     for (const wire::Descriptors& wire : s.wires->descriptors()) {
       watched.bells.push_back(wire.bell);
+      if (wire.bell >= 0) event_wait_.set_bell(wire.bell);
       watched.data.push_back(wire.data);
       watched.control.push_back(wire.control);
     }

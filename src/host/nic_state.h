@@ -10,6 +10,7 @@
 #include "host/devices/device_monitor.h"
 #include "host/heap_trimmer.h"
 #include "host/nic.h"
+#include "host/progress/event_wait.h"
 #include "host/progress/nic_thread.h"
 #include "host/shard.h"
 
@@ -41,6 +42,7 @@ class Nic::State final : NicThread::Work {
 
   [[nodiscard]] DeviceMonitor& monitor() { return *monitor_; }
   [[nodiscard]] NicThread& thread() { return thread_; }
+  [[nodiscard]] EventWait& event_wait() { return event_wait_; }
   /// Told of each queue pair that is made or destroyed.
   [[nodiscard]] HeapTrimmer& trimmer() { return trimmer_; }
 
@@ -60,6 +62,7 @@ class Nic::State final : NicThread::Work {
   HeapTrimmer trimmer_;
   NicThread thread_;
   Shard shard_;
+  EventWait event_wait_{shard_, thread_};
 };
 
 }  // namespace verbena::host

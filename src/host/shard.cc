@@ -96,6 +96,16 @@ bool Shard::lock_within(Duration patience) NO_THREAD_SAFETY_ANALYSIS {
 
 // ---- threads of the program
 
+bool Shard::posts_may_wait(QueuePair& qp) {
+  const engine::SendQueue& queue = qp.sq;
+  const std::uint64_t tail = queue.tail();
+  const std::uint64_t kicked = qp.kicked.load(std::memory_order_relaxed);
+  const PostedRequests posted{.unfinished = tail - queue.head(), .waiting = tail - kicked};
+  if (host::posts_may_wait(posted) && thread_.will_look()) return true;
+  qp.kicked.store(tail, std::memory_order_relaxed);
+  return false;
+}
+
 void Shard::send_inline() {
   // Whoever has the lock calls this after releasing it, so a failed try loses nothing.
   const NoCancellation shield;
@@ -126,6 +136,23 @@ Instant Shard::progress_inline(const engine::CompletionQueue& polled) {
   notify_observer(ConnectionObserver::Wait::no);
   send_inline();
   return when;
+}
+
+Instant Shard::serve_before_sleep() {
+  Instant deadline;
+  {
+    const NoCancellation shield;
+    ShardLockHolder holder{lock_};
+    state_.wires->woken();
+    state_.rnic.set_caller_takes_events(true);
+    for (int i = 0; i < kRounds && run_round(Receive::often); ++i) {
+    }
+    state_.rnic.set_caller_takes_events(false);
+    deadline = wake_at();
+  }
+  notify_observer(ConnectionObserver::Wait::no);
+  send_inline();
+  return deadline;
 }
 
 void Shard::notify_observer(ConnectionObserver::Wait wait) {

@@ -103,6 +103,10 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   /// Returns the time.
   Instant progress_inline(const engine::CompletionQueue& polled) EXCLUDES(lock_);
 
+  /// A thread of the program that is going to sleep for completion events receives and sends.
+  /// Returns when the shard has to run next.
+  [[nodiscard]] Instant serve_before_sleep() EXCLUDES(lock_);
+
   // ---- The NIC thread.
 
   /// `control`: a control descriptor is readable.
@@ -192,15 +196,5 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   Trace* trace_;  // nullptr: not wanted
   NicThread& thread_;
 };
-
-inline bool Shard::posts_may_wait(QueuePair& qp) {
-  const engine::SendQueue& queue = qp.sq;
-  const std::uint64_t tail = queue.tail();
-  const std::uint64_t kicked = qp.kicked.load(std::memory_order_relaxed);
-  const PostedRequests posted{.unfinished = tail - queue.head(), .waiting = tail - kicked};
-  if (host::posts_may_wait(posted) && thread_.will_look()) return true;
-  qp.kicked.store(tail, std::memory_order_relaxed);
-  return false;
-}
 
 }  // namespace verbena::host

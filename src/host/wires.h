@@ -152,7 +152,7 @@ class Wires final : public packet::FrameSink {
   wire::ShmWire* shm_ = nullptr;  // of these; nullptr: frames take the network alone
   Instant network_gave_{};        // something, to receive_often()
   Instant look_at_network_{};     // not before then
-  wire::Wire* reserved_;  // has the room that was reserved last
+  wire::Wire* reserved_;          // has the room that was reserved last
 };
 
 }  // namespace verbena::host

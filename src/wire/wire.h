@@ -46,9 +46,9 @@ class DatagramSink {
 
 /// Descriptors to wait on. -1: there is none.
 struct Descriptors {
-  int bell = -1;     // each time that it becomes readable (EPOLLET), receive() may have something to
-                     // do; it is never read
-  int data = -1;     // readable when receive() has something to do, or a full path has room again
+  int bell = -1;  // each time that it becomes readable (EPOLLET), receive() may have something to
+                  // do; it need not be read
+  int data = -1;  // readable when receive() has something to do, or a full path has room again
   int control = -1;  // readable when serve_control() has something to do
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "host/nic.h"
+#include "system/kernel_calls.h"
 
 namespace verbena::host {
 
@@ -22,8 +23,45 @@ void CompletionChannel::append(CompletionQueue& cq) {
 
 void CompletionChannel::raise(CompletionQueue& cq) {
   const std::lock_guard lock{mutex_};
+  if (expected_by_ == std::this_thread::get_id() && handed_over_ == nullptr && first_ == nullptr) {
+    handed_over_ = &cq;
+    return;
+  }
   if (cq.events_waiting++ == 0) append(cq);
   tokens_.give();
+  if (bell_ < 0) return;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto n = kernel::write(std::exchange(bell_, -1), &one, sizeof one);
+}
+
+bool CompletionChannel::would_sleep() {
+  const std::lock_guard lock{mutex_};
+  return first_ == nullptr && tokens_.blocks();
+}
+
+void CompletionChannel::expect() {
+  const std::lock_guard lock{mutex_};
+  expected_by_ = std::this_thread::get_id();
+}
+
+CompletionQueue* CompletionChannel::handed_over() {
+  const std::lock_guard lock{mutex_};
+  expected_by_ = {};
+  CompletionQueue* const cq = std::exchange(handed_over_, nullptr);
+  if (cq != nullptr) ++cq->events_taken;
+  return cq;
+}
+
+bool CompletionChannel::set_bell(int bell) {
+  const std::lock_guard lock{mutex_};
+  if (first_ != nullptr) return false;
+  bell_ = bell;
+  return true;
+}
+
+void CompletionChannel::clear_bell() {
+  const std::lock_guard lock{mutex_};
+  bell_ = -1;
 }
 
 Result<CompletionQueue*> CompletionChannel::get() {
@@ -43,6 +81,7 @@ Result<CompletionQueue*> CompletionChannel::get() {
 
 unsigned CompletionChannel::forget(CompletionQueue& cq) {
   const std::lock_guard lock{mutex_};
+  if (handed_over_ == &cq) handed_over_ = nullptr;
   if (const auto waiting = std::exchange(cq.events_waiting, 0); waiting > 0) {
     tokens_.take_back(waiting);
     CompletionQueue* before = nullptr;

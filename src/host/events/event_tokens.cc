@@ -42,6 +42,11 @@ EventTokens::~EventTokens() {
   }
 }
 
+bool EventTokens::blocks() const {
+  const int flags = kernel::fcntl(fd(), F_GETFL);
+  return flags >= 0 && (flags & O_NONBLOCK) == 0;
+}
+
 bool EventTokens::take() {
   char byte = 0;
   const ssize_t n = kernel::wait_and_read(fd(), &byte, 1);

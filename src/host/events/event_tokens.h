@@ -18,6 +18,8 @@ class EventTokens {
 
   [[nodiscard]] int fd() const { return ends_[0]; }
 
+  /// take() waits when there is none, as the descriptor's flags are now.
+  [[nodiscard]] bool blocks() const;
   /// Waits for one, or says EAGAIN, as the descriptor's flags want it. EINTR. If the channel is
   /// destroyed meanwhile, it waits on, as a read from the kernel's would.
   [[nodiscard]] bool take();

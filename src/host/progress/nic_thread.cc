@@ -11,6 +11,7 @@
 #include <climits>
 #include <csignal>
 #include <cstring>
+#include <initializer_list>
 #include <span>
 
 #include "host/clock.h"
@@ -42,18 +43,21 @@ timespec until_from_now(Instant until) {
 Status NicThread::start(const Descriptors& watched) {
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   aside_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
+  quiet_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
   full_epoll_ = kernel::epoll_create1(EPOLL_CLOEXEC);
+  const auto watch_all = [](std::initializer_list<int> sets, const std::vector<int>& descriptors,
+                            Watched what, std::uint32_t how = 0) {
+    return std::ranges::all_of(sets, [&](int set) {
+      return std::ranges::all_of(descriptors,
+                                 [&](int fd) { return fd < 0 || watch(set, fd, what, how); });
+    });
+  };
   const bool ready =
-      wake_fd_ >= 0 && aside_epoll_ >= 0 && full_epoll_ >= 0 &&
-      watch(aside_epoll_, wake_fd_, kWake) && watch(full_epoll_, wake_fd_, kWake) &&
-      std::ranges::all_of(
-          watched.bells,
-          [&](int fd) { return fd < 0 || watch(full_epoll_, fd, kData, EPOLLET); }) &&
-      std::ranges::all_of(watched.data,
-                          [&](int fd) { return fd < 0 || watch(full_epoll_, fd, kData); }) &&
-      std::ranges::all_of(watched.control, [&](int fd) {
-        return fd < 0 || (watch(aside_epoll_, fd, kControl) && watch(full_epoll_, fd, kControl));
-      });
+      wake_fd_ >= 0 && aside_epoll_ >= 0 && quiet_epoll_ >= 0 && full_epoll_ >= 0 &&
+      watch_all({aside_epoll_, quiet_epoll_, full_epoll_}, {wake_fd_}, kWake) &&
+      watch_all({full_epoll_}, watched.bells, kData, EPOLLET) &&
+      watch_all({quiet_epoll_, full_epoll_}, watched.data, kData) &&
+      watch_all({aside_epoll_, quiet_epoll_, full_epoll_}, watched.control, kControl);
   if (!ready) {
     const int why = errno;
     abandon();
@@ -86,7 +90,9 @@ Status NicThread::start(const Descriptors& watched) {
   return Ok{};
 }
 
-bool NicThread::watch_data(int fd) { return watch(full_epoll_, fd, kData); }
+bool NicThread::watch_data(int fd) {
+  return watch(full_epoll_, fd, kData) && watch(quiet_epoll_, fd, kData);
+}
 
 void NicThread::wake_by(Instant deadline) {
   Instant asleep = asleep_until_.load();
@@ -103,12 +109,20 @@ void NicThread::return_to_duty() {
   eventfd_write(wake_fd_, 1);
 }
 
+void NicThread::end_relief(Instant now) {
+  relief_ended_.store(now);
+  relieved_.store(false);
+  wake_by(now + ProgressPolicy::kReliefGrace);
+}
+
 ProgressPolicy::Facts NicThread::facts() const {
   const bool recalled = !aside_.load();
   return {.now = now(),
           .last_poll = last_poll_.load(std::memory_order_relaxed),
           .poller_waits = poller_waits_.load(std::memory_order_relaxed),
-          .recalled = recalled};
+          .recalled = recalled,
+          .relieved = relieved_.load(),
+          .relief_ended = relief_ended_.load()};
 }
 
 void NicThread::announce(Instant deadline) {
@@ -176,10 +190,11 @@ NicThread::Step NicThread::carry_out(const Step& step) {
       const Wakeup wakeup = work_.arrived() ? Wakeup{.data = true} : wait(full_epoll_, Instant{});
       return policy_.looked(wakeup, facts());
     }
-    case Step::Kind::sleep: {
+    case Step::Kind::sleep:
+    case Step::Kind::stand_by: {
       announce(step.until);
-      const Wakeup wakeup =
-          work_.may_sleep() ? wait(full_epoll_, step.until) : Wakeup{.data = true};
+      const int epoll = step.kind == Step::Kind::sleep ? full_epoll_ : quiet_epoll_;
+      const Wakeup wakeup = work_.may_sleep() ? wait(epoll, step.until) : Wakeup{.data = true};
       return policy_.woken(wakeup, facts());
     }
     case Step::Kind::step_aside:
@@ -200,7 +215,7 @@ void NicThread::run() {
 
 void NicThread::abandon() {
   spare_core_.abandon();
-  for (int* fd : {&wake_fd_, &aside_epoll_, &full_epoll_}) {
+  for (int* fd : {&wake_fd_, &aside_epoll_, &quiet_epoll_, &full_epoll_}) {
     if (*fd >= 0) kernel::close(*fd);
     *fd = -1;
   }

@@ -66,6 +66,12 @@ class NicThread {
                                           std::memory_order_relaxed);
   }
 
+  /// A thread of the program: from now on it watches the bells, and works when one rings. False:
+  /// another one does.
+  [[nodiscard]] bool relieve() { return !relieved_.exchange(true); }
+  /// It doesn't any more, but may soon be back.
+  void end_relief(Instant now);
+
   /// Any thread: work() has to run by then. Cheap if it will anyway.
   void wake_by(Instant deadline);
 
@@ -94,8 +100,11 @@ class NicThread {
   bool announced_ = false;
   int wake_fd_ = -1;
   int aside_epoll_ = -1;  // control and wake
-  int full_epoll_ = -1;   // control, wake and data
+  int quiet_epoll_ = -1;  // control, wake and data
+  int full_epoll_ = -1;   // control, wake, data and bells
 
+  std::atomic<bool> relieved_{false};
+  std::atomic<Instant> relief_ended_{Instant{}};
   std::atomic<Instant> last_poll_{Instant{}};
   std::atomic<bool> poller_waits_{false};
   /// Set by the thread when it steps aside; cleared by it, or by who wants it back.

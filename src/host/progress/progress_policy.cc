@@ -1,6 +1,7 @@
 #include "host/progress/progress_policy.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace verbena::host {
 
@@ -9,6 +10,10 @@ namespace {
 /// A program polls and has found nothing yet.
 bool polls_now(const ProgressPolicy::Facts& facts) {
   return facts.poller_waits && facts.now - facts.last_poll <= ProgressPolicy::kPolling;
+}
+
+bool is_relieved(const ProgressPolicy::Facts& facts) {
+  return facts.relieved || facts.now - facts.relief_ended < ProgressPolicy::kReliefGrace;
 }
 
 }  // namespace
@@ -20,11 +25,21 @@ ProgressPolicy::Step ProgressPolicy::start(Instant now) {
 
 ProgressPolicy::Step ProgressPolicy::wait_for_more(const Facts& facts) {
   waiting_since_ = facts.now;
+  if (is_relieved(facts)) return stand_by(facts);
   if (!data_came_soon_ || polls_now(facts))
     return {.kind = Step::Kind::sleep, .until = round_.deadline};
   return {.kind = Step::Kind::ask_for_core,
           .until = round_.deadline,
           .others = round_.woke ? std::size_t{1} : std::size_t{0}};
+}
+
+ProgressPolicy::Step ProgressPolicy::stand_by(const Facts& facts) {
+  const bool came_and_went = std::exchange(relief_seen_, facts.relief_ended) != facts.relief_ended;
+  look_ = came_and_went || look_ == Duration{0} ? kReliefGrace : std::min(2 * look_, kRarestLook);
+  Instant until = facts.now + look_;
+  if (!facts.relieved) until = facts.relief_ended + kReliefGrace;
+  if (facts.relieved && look_ == kRarestLook) until = kNever;  // it will call when it leaves
+  return {.kind = Step::Kind::stand_by, .until = std::min(until, round_.deadline)};
 }
 
 ProgressPolicy::Step ProgressPolicy::asked(bool core_is_spare, Instant now) {
@@ -35,6 +50,7 @@ ProgressPolicy::Step ProgressPolicy::asked(bool core_is_spare, Instant now) {
 
 ProgressPolicy::Step ProgressPolicy::looked(const Wakeup& wakeup, const Facts& facts) {
   if (wakeup.any()) return work_after(wakeup, facts);
+  if (is_relieved(facts)) return stand_by(facts);
   const bool again = facts.now < linger_until_ && !polls_now(facts);
   return {.kind = again ? Step::Kind::look : Step::Kind::sleep, .until = round_.deadline};
 }

@@ -32,6 +32,10 @@
 //      |
 //      +----> come_back ---> ON DUTY, and work at once
 //          silent for longer, or recalled
+//
+//   RELIEVED: a thread of the program sleeps in ibv_get_cq_event and watches the bells of rings
+//   between processes (event_wait.h). While one does, or did within kReliefGrace, stand_by takes
+//   the place of sleep and look.
 
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +56,10 @@ class ProgressPolicy {
   static constexpr int kOutrunLimit = 8;
   /// Data that comes this soon is worth spinning for.
   static constexpr Duration kLinger = std::chrono::microseconds{50};
+  /// A thread that waited for events this recently is soon back.
+  static constexpr Duration kReliefGrace = std::chrono::milliseconds{1};
+  /// While it waits and nothing happens, looks at it become rarer, and end here.
+  static constexpr Duration kRarestLook = std::chrono::milliseconds{64};
 
   /// What other threads have said, and the time when the last step ended.
   struct Facts {
@@ -59,6 +67,8 @@ class ProgressPolicy {
     Instant last_poll{};        // the last poll that found nothing
     bool poller_waits = false;  // it found nothing since, and will poll again
     bool recalled = false;      // a program goes to sleep; counts only while aside
+    bool relieved = false;      // a thread of the program watches the bells
+    Instant relief_ended{};     // when one did last
     friend bool operator==(const Facts&, const Facts&) = default;
   };
 
@@ -83,12 +93,13 @@ class ProgressPolicy {
       ask_for_core,  // is a core spare, with `others` more threads about to run? then asked()
       look,          // at all descriptors, without waiting; then looked()
       sleep,         // on all descriptors; then woken()
+      stand_by,      // on all descriptors but bells; then woken()
       step_aside,    // as nap, the first one
       nap,           // on all descriptors but data; then napped()
       come_back,     // then came_back()
     };
     Kind kind;
-    Instant until{};         // nap, step_aside: its end; ask_for_core, look, sleep: the deadline
+    Instant until{};         // nap, step_aside, stand_by: its end; else: the deadline
     bool control = false;    // work: on the control descriptors, too
     std::size_t others = 0;  // ask_for_core
     friend bool operator==(const Step&, const Step&) = default;
@@ -104,6 +115,7 @@ class ProgressPolicy {
 
  private:
   [[nodiscard]] Step wait_for_more(const Facts& facts);
+  [[nodiscard]] Step stand_by(const Facts& facts);
   [[nodiscard]] Step work_after(const Wakeup& wakeup, const Facts& facts);
   [[nodiscard]] Step step_aside(const Facts& facts);
   [[nodiscard]] Step nap_or_come_back(const Facts& facts);
@@ -118,6 +130,10 @@ class ProgressPolicy {
   bool woken_by_data_ = false;
   bool poller_waited_ = false;  // when the thread woke up
   int outrun_ = 0;              // times in a row
+
+  // Relieved.
+  Instant relief_seen_{};  // its last end, at the last look
+  Duration look_{};        // time to the next look
 
   // Aside.
   Duration nap_{};  // length of a full nap

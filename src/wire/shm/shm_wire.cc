@@ -46,7 +46,7 @@ constexpr Duration kMakeAgain = std::chrono::milliseconds{100};
 }  // namespace
 
 Result<std::unique_ptr<ShmWire>> ShmWire::create(registry::Registry& registry) {
-  Fd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Fd bell{::eventfd(0, EFD_CLOEXEC)};  // a thread may wait in a read
   if (!bell) {
     return system_error(errno, "eventfd for the wire between processes",
                         "raise the limit of open files (ulimit -n) if it is reached");

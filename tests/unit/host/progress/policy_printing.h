@@ -19,6 +19,8 @@ inline const char* name_of(ProgressPolicy::Step::Kind kind) {
       return "look";
     case Kind::sleep:
       return "sleep";
+    case Kind::stand_by:
+      return "stand_by";
     case Kind::step_aside:
       return "step_aside";
     case Kind::nap:

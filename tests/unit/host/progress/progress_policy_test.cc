@@ -193,6 +193,56 @@ TEST(ProgressPolicy, SpinsInVainOnce) {
   EXPECT_EQ(policy.worked(useful(at(1s)), {.now = at(52us)}), sleep_until(at(1s)));
 }
 
+// ---- Relieved by a thread that waits for events
+
+constexpr Step stand_by_until(Instant until) { return {.kind = Kind::stand_by, .until = until}; }
+/// A thread watches the bells; the last one before it stopped then.
+constexpr Facts relieved(Instant now, Instant ended = Instant{}) {
+  return {.now = now, .relieved = true, .relief_ended = ended};
+}
+
+TEST(ProgressPolicy, StandsByWhileAThreadWatchesTheBells) {
+  ProgressPolicy policy = asleep();
+  EXPECT_EQ(policy.woken(kData, relieved(kStart)), kWork);
+  EXPECT_EQ(policy.worked(useful(kNever), relieved(kStart)), stand_by_until(at(1ms)));
+}
+
+TEST(ProgressPolicy, LooksMoreRarelyTheLongerNothingHappens) {
+  ProgressPolicy policy = asleep();
+  Instant now = kStart;
+  static_cast<void>(policy.woken(kData, relieved(now)));
+  for (const Duration look : {1ms, 2ms, 4ms, 8ms, 16ms, 32ms}) {
+    EXPECT_EQ(policy.worked(useless(kNever), relieved(now)), stand_by_until(now + look));
+    now += look;
+    EXPECT_EQ(policy.woken(kTimeIsOver, relieved(now)), kWork);
+  }
+  EXPECT_EQ(policy.worked(useless(kNever), relieved(now)), stand_by_until(kNever));
+  // The thread came and went meanwhile.
+  EXPECT_EQ(policy.woken(kOther, relieved(now, now)), kWork);
+  EXPECT_EQ(policy.worked(useless(kNever), relieved(now, now)), stand_by_until(now + 1ms));
+}
+
+TEST(ProgressPolicy, StandsByNotPastTheDeadline) {
+  ProgressPolicy policy = asleep();
+  static_cast<void>(policy.woken(kData, relieved(kStart)));
+  EXPECT_EQ(policy.worked(useless(at(10us)), relieved(kStart)), stand_by_until(at(10us)));
+}
+
+TEST(ProgressPolicy, IsBackAMillisecondAfterTheThreadHasGone) {
+  const auto gone = [](Instant now) { return Facts{.now = now, .relief_ended = kStart}; };
+  ProgressPolicy policy = asleep();
+  static_cast<void>(policy.woken(kOther, gone(kStart)));
+  EXPECT_EQ(policy.worked(useless(kNever), gone(at(300us))), stand_by_until(at(1ms)));
+  EXPECT_EQ(policy.woken(kTimeIsOver, gone(at(1ms))), kWork);
+  EXPECT_EQ(policy.worked(useless(kNever), gone(at(1ms))), sleep_until(kNever));
+}
+
+TEST(ProgressPolicy, StopsSpinningForAThreadThatWatchesTheBells) {
+  ProgressPolicy policy = asking(at(1s));
+  EXPECT_EQ(policy.asked(true, at(1us)), look_until(at(1s)));
+  EXPECT_EQ(policy.looked(kTimeIsOver, relieved(at(2us))), stand_by_until(at(1ms + 2us)));
+}
+
 // ---- Stepping aside
 
 TEST(ProgressPolicy, StepsAsideWhenOutrunEightTimesInARow) {

@@ -138,6 +138,7 @@ class VirtualThread {
         const ProgressPolicy::Wakeup wakeup = wait(true, now_, end);
         return policy_.looked(wakeup, facts());
       }
+      case Kind::stand_by:
       case Kind::sleep: {
         const ProgressPolicy::Wakeup wakeup = wait(true, step.until, end);
         if (!wakeup.any() && now_ < step.until) return step;  // the test ends first
