@@ -94,9 +94,9 @@ soak: everything ## runs SEEDS random programs of each property (default 100000)
 	@tests/e2e/run.py --build build/release --only flood/ --frames $(FRAMES)
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
 
-bench: everything ## measures RDMA and, in the same run, the kernel's own sockets
+bench: everything ## measures RDMA and, in the same run, bare copies, TCP, UDP and UCX (BENCH=OPTIONS of bench/run.py)
 	@scripts/deps.sh bench
-	@bench/run.py build
+	@bench/run.py build $(BENCH)
 
 format: ## formats every source file in place
 	@scripts/deps.sh lint

@@ -2,79 +2,17 @@
 // poll until it is complete. bench/instructions.py counts what that takes.
 //
 //   verbena run -- messages write|send|read BYTES COUNT
-#include <infiniband/verbs.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string_view>
 #include <vector>
 
+#include "loopback.h"
+
 namespace {
 
-[[noreturn]] void fail(const char* what) {
-  std::perror(what);
-  std::exit(1);
-}
-
-ibv_context* open_loopback() {
-  int count = 0;
-  ibv_device** const list = ibv_get_device_list(&count);
-  for (int i = 0; i < count; ++i) {
-    if (std::string_view{ibv_get_device_name(list[i])} == "vb_lo") return ibv_open_device(list[i]);
-  }
-  fail("there is no vb_lo: use verbena run");
-}
-
-/// The index of 127.0.0.1 in the GID table.
-int loopback_gid(ibv_context* context, ibv_gid& gid) {
-  constexpr std::uint8_t kWanted[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
-  for (int i = 0; ibv_query_gid(context, 1, i, &gid) == 0; ++i) {
-    if (std::memcmp(gid.raw, kWanted, sizeof kWanted) == 0) return i;
-  }
-  fail("127.0.0.1 is not in the GID table");
-}
-
-void connect(ibv_context* context, ibv_qp* qp, std::uint32_t peer) {
-  ibv_qp_attr init{};
-  init.qp_state = IBV_QPS_INIT;
-  init.port_num = 1;
-  init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-  if (ibv_modify_qp(qp, &init,
-                    IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) != 0) {
-    fail("ibv_modify_qp to INIT");
-  }
-  ibv_qp_attr rtr{};
-  rtr.qp_state = IBV_QPS_RTR;
-  rtr.path_mtu = IBV_MTU_4096;
-  rtr.dest_qp_num = peer;
-  rtr.rq_psn = 1;
-  rtr.max_dest_rd_atomic = 16;
-  rtr.min_rnr_timer = 12;
-  rtr.ah_attr.is_global = 1;
-  rtr.ah_attr.port_num = 1;
-  rtr.ah_attr.grh.hop_limit = 1;
-  rtr.ah_attr.grh.sgid_index =
-      static_cast<std::uint8_t>(loopback_gid(context, rtr.ah_attr.grh.dgid));
-  if (ibv_modify_qp(qp, &rtr,
-                    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-                        IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) != 0) {
-    fail("ibv_modify_qp to RTR");
-  }
-  ibv_qp_attr rts{};
-  rts.qp_state = IBV_QPS_RTS;
-  rts.sq_psn = 1;
-  rts.timeout = 20;  // valgrind is slow
-  rts.retry_cnt = 7;
-  rts.rnr_retry = 7;
-  rts.max_rd_atomic = 16;
-  if (ibv_modify_qp(qp, &rts,
-                    IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-                        IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC) != 0) {
-    fail("ibv_modify_qp to RTS");
-  }
-}
+using loopback::fail;
 
 void poll_one(ibv_cq* cq) {
   ibv_wc wc{};
@@ -95,7 +33,7 @@ int main(int argc, char** argv) {
   const long count = std::strtol(argv[3], nullptr, 10);
   const bool sends = what == "send";
 
-  ibv_context* const context = open_loopback();
+  ibv_context* const context = loopback::open_device();
   ibv_pd* const pd = ibv_alloc_pd(context);
   ibv_cq* const send_cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
   ibv_cq* const receive_cq = ibv_create_cq(context, 16, nullptr, nullptr, 0);
@@ -113,8 +51,9 @@ int main(int argc, char** argv) {
   ibv_qp* const near = ibv_create_qp(pd, &init);
   ibv_qp* const far = ibv_create_qp(pd, &init);
   if (near == nullptr || far == nullptr) fail("ibv_create_qp");
-  connect(context, near, far->qp_num);
-  connect(context, far, near->qp_num);
+  constexpr std::uint8_t kTimeout = 20;  // valgrind is slow
+  loopback::connect(context, near, far->qp_num, kTimeout);
+  loopback::connect(context, far, near->qp_num, kTimeout);
 
   const auto at = reinterpret_cast<std::uintptr_t>(memory.data());
   ibv_sge here{at, bytes, mr->lkey};
