@@ -3,9 +3,11 @@
 
   check_run.py ROOT
 """
+import argparse
 import contextlib
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -18,6 +20,7 @@ import measure  # noqa: E402
 import programs  # noqa: E402
 import suite  # noqa: E402
 import tables  # noqa: E402
+import versus  # noqa: E402
 
 
 def run_py(*options):
@@ -137,6 +140,34 @@ class Rounds(unittest.TestCase):
             done = run_py("--show", file.name)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("0.12", done.stdout)
+
+
+class Applications(unittest.TestCase):
+    def compare(self, *rows):
+        """The exit status, and what was printed."""
+        args = argparse.Namespace(build=ROOT, only=re.compile("read"), rounds=3, json=None, wire="auto")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(io.StringIO()):
+            status = versus.compare("Made up", rows, args, "per_s", "requests a second")
+        return status, printed.getvalue()
+
+    def test_rdma_is_judged_by_tcp(self):
+        status, text = self.compare(
+            versus.Row("read", lambda: {"per_s": 90.0}, lambda: {"per_s": 100.0}),
+            versus.Row("reread", lambda: {"per_s": 300.0}, lambda: {"per_s": 100.0}),
+            versus.Row("write", lambda: self.fail("not chosen"), lambda: self.fail("not chosen")))
+        self.assertEqual(status, 0)
+        self.assertRegex(text, r"(?m)^read +90 .* 100 .* 0\.90 ✗ ≥ 1$")
+        self.assertRegex(text, r"(?m)^reread +300 .* 100 .* 3\.00 ✓ ≥ 1$")
+        self.assertIn("1 met, 1 missed", text)
+
+    def test_a_failure_is_the_status(self):
+        def fails():
+            raise programs.Failed("status 3")
+
+        status, text = self.compare(versus.Row("read", fails, lambda: {"per_s": 100.0}))
+        self.assertEqual(status, 1)
+        self.assertIn("FAILED: read, RDMA: status 3", text)
 
 
 class Output(unittest.TestCase):
