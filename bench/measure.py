@@ -1,6 +1,7 @@
 """Interleaved rounds of measurements, and what came out."""
 import collections
 import json
+import signal
 import statistics
 import sys
 import time
@@ -56,6 +57,11 @@ def progress(text):
 def say(text):
     progress("")
     print(text, file=sys.stderr, flush=True)
+
+
+def end_by_signal():
+    """Lets `finally` end servers and busy loops, which spin for ever otherwise."""
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
 
 
 def run(measures, rounds, results, placement):

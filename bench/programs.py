@@ -129,12 +129,16 @@ class Programs:
             if client.returncode == 0:
                 server.wait(timeout=10)
         except subprocess.TimeoutExpired as error:
-            raise Failed(f"{spoken(command)}: not done after {error.timeout} s") from error
+            ended = server.poll()
+            stop(server)
+            raise Failed(f"{spoken(command)}: not done after {error.timeout} s; the server "
+                         + ("still ran" if ended is None else f"ended with {ended}")
+                         + f": {server.stderr.read()}") from error
         finally:
             stop(server)
         if client.returncode != 0:
-            raise Failed(f"{spoken(command)}: status {client.returncode}: "
-                         f"{client.stderr}{client.stdout}")
+            raise Failed(f"{spoken(command)}: status {client.returncode}: {client.stderr.strip()}; "
+                         f"the server: {server.returncode}: {server.stderr.read()}{client.stdout}")
         return client.stdout
 
     def _perftest(self, program, wire, options, pair):

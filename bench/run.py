@@ -72,6 +72,7 @@ def show(results, args):
 
 
 def main():
+    measure.end_by_signal()
     args = arguments()
     if args.show:
         show(args.show, args)
@@ -87,6 +88,8 @@ def main():
     results.machine["cores used"] = ",".join(map(str, args.cores[:2])) + (" by all" * args.pin)
     try:
         measure.run(measures, args.rounds, results, suite.SLOT)
+    except KeyboardInterrupt:
+        measure.say("interrupted: this is what was measured")
     finally:
         if args.json:
             results.save(args.json)

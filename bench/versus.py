@@ -60,6 +60,8 @@ def compare(title, rows, args, figure, unit, digits=0):
                 for name, take in ((rdma, "rdma"), (tcp, "tcp"))]
     try:
         measure.run(measures, args.rounds, results, "")
+    except KeyboardInterrupt:
+        measure.say("interrupted: this is what was measured")
     finally:
         if args.json:
             results.save(args.json)
@@ -75,6 +77,7 @@ def compare(title, rows, args, figure, unit, digits=0):
 
 
 def main(function):
+    measure.end_by_signal()
     try:
         sys.exit(function())
     except (measure.Missing, measure.Failed) as reason:

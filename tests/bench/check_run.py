@@ -6,8 +6,10 @@
 import argparse
 import contextlib
 import io
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -140,6 +142,30 @@ class Rounds(unittest.TestCase):
             done = run_py("--show", file.name)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("0.12", done.stdout)
+
+
+BUSY = """
+import sys, time
+sys.path.insert(0, sys.argv[1])
+import machine, measure
+measure.end_by_signal()
+with machine.busy() as loops:
+    print(*(loop.pid for loop in loops), flush=True)
+    time.sleep(60)
+"""
+
+
+class Signals(unittest.TestCase):
+    def test_a_run_that_is_ended_leaves_no_process(self):
+        with subprocess.Popen([sys.executable, "-c", BUSY, ROOT / "bench"], text=True,
+                              stdout=subprocess.PIPE) as run:
+            loops = [int(word) for word in run.stdout.readline().split()]
+            self.assertTrue(loops)
+            run.terminate()
+            self.assertEqual(run.wait(timeout=30), 128 + signal.SIGTERM)
+        for pid in loops:
+            with self.assertRaises(ProcessLookupError):
+                os.kill(pid, 0)
 
 
 class Applications(unittest.TestCase):
