@@ -31,6 +31,11 @@ void Link::complete(std::uint64_t id, Segment other, Fd bell) {
   published_ = true;  // it may have gone to sleep without a bell
 }
 
+void Link::finish() {
+  finished_ = true;
+  if (reader_) end_ = reader_->position() + Segment::kRingBytes;
+}
+
 void Link::abandon() {
   own_.abandon();
   other_.abandon();
@@ -43,13 +48,15 @@ packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std
   with_addresses_ = to_send_ != sent_;
   const std::size_t prefix = with_addresses_ ? sizeof to_send_ : 0;
   const std::size_t bytes = size + packet::kIcrcSize;
-  auto rooms = writer_.reserve(prefix + bytes, with_addresses_ ? 1 : count);
-  if (rooms.count == 0 && look_for_room()) {
-    rooms = writer_.reserve(prefix + bytes, with_addresses_ ? 1 : count);
+  const std::size_t most = with_addresses_ ? 1 : count;
+  auto rooms = writer_.reserve(prefix + bytes, most);
+  if (rooms.count == 0 && look_for_room()) rooms = writer_.reserve(prefix + bytes, most);
+  if (rooms.count == 0 && say_starved() && look_for_room()) {
+    rooms = writer_.reserve(prefix + bytes, most);
   }
   if (rooms.count == 0) {
     publish();
-    starved_ = was_full_ = true;
+    was_full_ = true;
     return {};
   }
   starved_ = false;
@@ -80,6 +87,16 @@ bool Link::look_for_room() {
   return false;
 }
 
+bool Link::say_starved() {
+  starved_ = true;
+  Page& page = own_.page();
+  if ((page.sleep.load(std::memory_order_relaxed) & 1) == 0) return false;
+  // Another thread of this process sleeps, and hasn't asked to hear of room.
+  page.starved.store(1, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return has_news();
+}
+
 bool Link::grow(std::size_t bytes) {
   if (!own_.allocate(bytes)) return false;
   writer_.grow(bytes);
@@ -87,7 +104,7 @@ bool Link::grow(std::size_t bytes) {
 }
 
 std::optional<packet::Datagram> Link::next() {
-  const auto record = reader_->next();
+  const auto record = at_end() ? std::nullopt : reader_->next();
   if (!record) return std::nullopt;
   released_ = true;
   auto body = record->body;
@@ -143,6 +160,18 @@ bool Link::has_news() {
   if (ready()) return true;
   return starved_ && other_ &&
          other_.page().consumed.load(std::memory_order_relaxed) != writer_.consumed();
+}
+
+void flush(std::span<Link* const> links) {
+  for (Link* link : links) link->publish();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  for (Link* link : links) link->wake_other();
+}
+
+bool may_sleep(std::span<Link* const> links) {
+  for (Link* link : links) link->say_asleep();
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  return std::ranges::none_of(links, [](Link* link) { return link->has_news(); });
 }
 
 }  // namespace verbena::wire::shm

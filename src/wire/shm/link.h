@@ -41,8 +41,9 @@ class Link {
   /// The other process can't read what is sent, or will no longer: it is lost.
   void close() { closed_ = true; }
   [[nodiscard]] bool closed() const { return closed_; }
-  /// The other process is dead: what it published is taken, and then the link goes.
-  void finish() { finished_ = true; }
+  /// The other process is dead: what it published is taken, and then the link goes. It is not more
+  /// than a ring has room for, whatever lies there.
+  void finish();
   [[nodiscard]] bool finished() const { return finished_; }
   /// In a forked child.
   void abandon();
@@ -63,7 +64,7 @@ class Link {
 
   // Receiving.
 
-  [[nodiscard]] bool ready() const { return reader_ && reader_->ready(); }
+  [[nodiscard]] bool ready() const { return reader_ && !at_end() && reader_->ready(); }
   [[nodiscard]] bool broken() const { return reader_ && reader_->broken(); }
   /// The next frame: what its header says, and its bytes in the ring. nullopt: there is none.
   [[nodiscard]] std::optional<packet::Datagram> next();
@@ -72,6 +73,7 @@ class Link {
 
   // Waking.
 
+  // Steps of flush() and may_sleep().
   /// After publish() and release(), and a full fence.
   void wake_other();
   void say_asleep();
@@ -88,12 +90,17 @@ class Link {
 
   /// False: the other process says what can't be.
   bool look_for_room();
+  /// The ring is full. True: there is news of room already.
+  bool say_starved();
+  /// Of what a dead process has left.
+  [[nodiscard]] bool at_end() const { return finished_ && reader_->position() >= end_; }
 
   std::uint32_t slot_;
   std::uint64_t id_;
   std::uint64_t other_id_ = 0;
   bool closed_ = false;
   bool finished_ = false;
+  std::uint64_t end_ = 0;  // finished: nothing beyond it is read
   Segment own_;
   Segment other_{};
   Fd bell_{};  // the other's
@@ -104,14 +111,20 @@ class Link {
   bool with_addresses_ = false;  // the record that is reserved
   RecordHeader header_{};
   std::size_t reserved_ = 0;
-  bool starved_ = false;    // the ring was full, and nobody knows better since
+  bool starved_ = false;  // the ring was full, and nobody knows better since
   bool was_full_ = false;
-  bool published_ = false;  // since wake_other()
+  bool published_ = false;      // since wake_other()
   std::uint32_t rung_for_ = 0;  // the sleep that the bell was rung for
 
   std::optional<RingReader> reader_{};
   Addresses received_{};
   bool released_ = false;  // since wake_other()
 };
+
+/// The other processes find what was committed to these links, and room; those that sleep are
+/// woken.
+void flush(std::span<Link* const> links);
+/// Before this process sleeps on its bell. False: there is something to do.
+[[nodiscard]] bool may_sleep(std::span<Link* const> links);
 
 }  // namespace verbena::wire::shm

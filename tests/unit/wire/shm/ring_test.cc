@@ -155,7 +155,7 @@ TEST(Ring, RoomsThatWereNotCommittedAreForgotten) {
   ring.writer.commit({.frame = 16});
   ring.writer.commit({.frame = 16});  // nothing is reserved any more
   ring.writer.publish();
-  for (const std::uint8_t first : {1, 2, 3}) {
+  for (const int first : {1, 2, 3}) {
     const auto record = ring.reader.next();
     ASSERT_TRUE(record);
     EXPECT_EQ(record->body[0], first);
@@ -281,7 +281,9 @@ void random_traffic(std::uint64_t seed) {
         for (std::size_t n = pick(6); n > 0 && ring.reader.ready(); --n) {
           ASSERT_NO_FATAL_FAILURE(ring.read());
         }
-        if (pick(2) != 0) ASSERT_TRUE(ring.tell());
+        if (pick(2) != 0) {
+          ASSERT_TRUE(ring.tell());
+        }
         break;
       default:
         while (ring.write(1 + pick(220)) && pick(3) != 0) {
