@@ -68,8 +68,8 @@ void RingWriter::commit(RecordHeader header) {
   if (reserved_ == 0) return;
   --reserved_;
   if (reserved_at_ != head_) {
-    put(head_, {.size = static_cast<std::uint32_t>(capacity_ - head_),
-                .flags = RecordHeader::kWrap});
+    put(head_,
+        {.size = static_cast<std::uint32_t>(capacity_ - head_), .flags = RecordHeader::kWrap});
   }
   header.size = static_cast<std::uint32_t>(reserved_size_);
   put(reserved_at_, header);

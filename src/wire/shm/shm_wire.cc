@@ -42,6 +42,8 @@ constexpr std::size_t kTurn = 64;
 constexpr std::size_t kGrowsUpTo = 64 * Link::kRingBytes;
 constexpr std::size_t kMostRings = 4 * kGrowsUpTo;
 constexpr Duration kMakeAgain = std::chrono::milliseconds{100};
+/// Who hasn't answered by then gets frames another way. Who has refused is asked again.
+constexpr Duration kAskAgain = std::chrono::seconds{1};
 
 }  // namespace
 
@@ -93,11 +95,35 @@ Carriage ShmWire::carriage(const packet::Flow& flow, Qpn to) {
     return Carriage::other_host;
   }
   if (const Link* link = links_[slot].get()) {
-    return link->closed() ? Carriage::peer_declines : Carriage::carried;
+    if (link->closed()) return Carriage::peer_declines;
+    return link->complete() ? Carriage::carried : unanswered(slot);
   }
   if (!registry_.held(slot)) return Carriage::other_host;
   if ((registry_.table().traits(slot) & kTakesRings) == 0) return Carriage::peer_declines;
-  return make_link(slot) != nullptr ? Carriage::carried : Carriage::no_memory;
+  return ask(slot);
+}
+
+Carriage ShmWire::ask(std::uint32_t slot) {
+  const auto before = asked_.find(slot);
+  const bool refused = before != asked_.end();
+  const Instant now = monotonic_now();
+  if (refused && now < before->second.again_at) return Carriage::peer_declines;
+  if (now < make_again_at_) return Carriage::no_memory;
+  if (make_link(slot) == nullptr) {
+    make_again_at_ = now + kMakeAgain;
+    return Carriage::no_memory;
+  }
+  if (!links_[slot]->complete()) asked_[slot] = {now + kAskAgain, refused};
+  return refused ? Carriage::peer_declines : Carriage::carried;
+}
+
+Carriage ShmWire::unanswered(std::uint32_t slot) {
+  const Asked& asked = asked_[slot];
+  // What is sent to one who refuses is lost: then he gets nothing until he has accepted.
+  if (asked.refused) return Carriage::peer_declines;
+  if (monotonic_now() < asked.again_at) return Carriage::carried;
+  give_up(slot);
+  return Carriage::peer_declines;
 }
 
 Link* ShmWire::link_to(std::uint32_t slot) {
@@ -106,9 +132,6 @@ Link* ShmWire::link_to(std::uint32_t slot) {
 }
 
 Link* ShmWire::make_link(std::uint32_t slot) {
-  const Instant now = monotonic_now();
-  if (now < make_again_at_) return nullptr;
-  make_again_at_ = now + kMakeAgain;
   if (ring_bytes_ + Link::kRingBytes > kMostRings) return nullptr;
   auto made = Segment::create(Link::kRingBytes);
   if (!made) {
@@ -128,7 +151,7 @@ Link* ShmWire::make_link(std::uint32_t slot) {
   } else if (!send_offer(slot, id, made->descriptor)) {
     return nullptr;
   }
-  make_again_at_ = {};
+  if (asleep_) link->say_asleep();
   ring_bytes_ += Link::kRingBytes;
   live_.push_back(link.get());
   return (links_[slot] = std::move(link)).get();
@@ -150,20 +173,33 @@ void ShmWire::refuse(std::uint32_t slot, std::uint64_t id) {
 void ShmWire::message(const registry::PeerMessage& message, DatagramSink& sink) {
   const auto said = Message::of(message.bytes);
   const bool sensible = said && said->slot != 0 && said->slot < Qpn::kSlots &&
-                        said->slot != registry_.slot();
+                        said->slot != registry_.slot() && said->slot == message.from;
   if (!sensible) return;
-  if (said->kind == Message::Kind::offer) {
-    accept(said->slot, said->link, message.descriptors, sink);
-  } else if (Link* link = links_[said->slot].get(); link != nullptr && link->id() == said->link) {
-    link->close();
+  switch (said->kind) {
+    case Message::Kind::offer:
+      return accept(said->slot, said->link, message.descriptors, sink);
+    case Message::Kind::refusal:
+      return note_refusal(said->slot, said->link);
   }
+}
+
+void ShmWire::note_refusal(std::uint32_t slot, std::uint64_t id) {
+  const Link* const link = links_[slot].get();
+  if (link != nullptr && !link->complete() && link->id() == id) give_up(slot);
+}
+
+void ShmWire::give_up(std::uint32_t slot) {
+  drop_link(slot);
+  asked_[slot] = {monotonic_now() + kAskAgain, true};
 }
 
 void ShmWire::accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descriptors,
                      DatagramSink& sink) {
   Link* link = links_[slot].get();
-  if (link != nullptr && link->complete()) {  // another process has the slot now
-    receive_from(*link, SIZE_MAX, sink);
+  if (link != nullptr &&
+      (link->complete() || link->closed())) {  // another process has the slot now
+    link->finish();
+    if (link->ready()) receive_from(*link, SIZE_MAX, sink);
     drop_link(slot);
     link = nullptr;
   }
@@ -172,16 +208,18 @@ void ShmWire::accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descrip
   auto other = whole ? Segment::map(descriptors[Message::kSegment])
                      : Error{EMFILE, "no descriptor is free for the ring of another process"};
   if (other && link == nullptr) link = make_link(slot);
-  if (!other || link == nullptr || link->closed()) {
+  if (!other || link == nullptr) {
     if (!other) last_error_ = other.error().message;
     refuse(slot, id);
     return;
   }
   link->complete(id, std::move(other).value(), std::move(descriptors[Message::kBell]));
+  asked_.erase(slot);
   touch(*link);
 }
 
 void ShmWire::member_died(std::uint32_t slot) {
+  asked_.erase(slot);
   Link* const link = links_[slot].get();
   if (link == nullptr) return;
   link->close();
@@ -249,9 +287,7 @@ void ShmWire::touch(Link& link) {
 
 void ShmWire::flush() {
   if (touched_.empty()) return;
-  for (Link* link : touched_) link->publish();
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  for (Link* link : touched_) link->wake_other();
+  shm::flush(touched_);
   touched_.clear();
 }
 
@@ -262,8 +298,13 @@ std::size_t ShmWire::receive(DatagramSink& sink) {
   for (std::size_t i = 0; i < live_.size();) {
     Link& link = *live_[i];
     if (link.ready()) frames += receive_from(link, kTurn, sink);
-    const bool over = link.broken() || (link.finished() && !link.ready());
-    over ? drop_link(link.slot()) : static_cast<void>(++i);
+    if (link.broken()) {
+      give_up(link.slot());
+    } else if (link.finished() && !link.ready()) {
+      drop_link(link.slot());
+    } else {
+      ++i;
+    }
   }
   return frames;
 }
@@ -326,10 +367,8 @@ bool ShmWire::arrived() const {
 }
 
 bool ShmWire::may_sleep() {
-  for (Link* link : live_) link->say_asleep();
   asleep_ = true;
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return std::ranges::none_of(live_, [](Link* link) { return link->has_news(); });
+  return shm::may_sleep(live_);
 }
 
 void ShmWire::woken() {

@@ -15,6 +15,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/local_address.h"
@@ -97,8 +98,14 @@ class ShmWire final : public Wire, registry::Watcher {
   [[nodiscard]] bool receives_at(std::uint32_t slot, const packet::Flow& flow) const;
   [[nodiscard]] bool send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment);
   void refuse(std::uint32_t slot, std::uint64_t id);
-  void accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descriptors,
-              DatagramSink& sink);
+  /// Offers a link, unless that is too soon after it was in vain.
+  [[nodiscard]] Carriage ask(std::uint32_t slot);
+  /// The process of `slot` has not answered the offer yet.
+  [[nodiscard]] Carriage unanswered(std::uint32_t slot);
+  void note_refusal(std::uint32_t slot, std::uint64_t id);
+  /// The process of `slot` is there, but no link to it is of use.
+  void give_up(std::uint32_t slot);
+  void accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descriptors, DatagramSink& sink);
   void enlarge(shm::Link& link);
   std::size_t receive_from(shm::Link& link, std::size_t most, DatagramSink& sink);
   void deliver(packet::Datagram d, bool more, DatagramSink& sink);
@@ -110,12 +117,17 @@ class ShmWire final : public Wire, registry::Watcher {
   registry::Registry& registry_;
   Fd bell_;
   std::vector<LocalAddress> addresses_;
-  Links links_;                   // by slot
-  std::vector<shm::Link*> live_;  // of these
+  Links links_;                      // by slot
+  std::vector<shm::Link*> live_;     // of these
   std::vector<shm::Link*> touched_;  // since flush()
-  std::size_t ring_bytes_ = 0;    // of memory for our rings
+  std::size_t ring_bytes_ = 0;       // of memory for our rings
   bool asleep_ = false;
   Instant make_again_at_{};  // after an offer failed
+  struct Asked {
+    Instant again_at{};
+    bool refused = false;  // or did not answer
+  };
+  std::unordered_map<std::uint32_t, Asked> asked_;  // by slot, until they accept
 
   shm::Link* reserved_link_ = nullptr;  // nullptr: what is committed is lost
   packet::Flow reserved_flow_{};
