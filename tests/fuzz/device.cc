@@ -59,7 +59,8 @@ constexpr std::uint64_t kWindowSize = kAreaSize / 2;
 
 }  // namespace
 
-Device::Device() : arena_(kGap + kAreas * (kAreaSize + kGap), kGuard), rnic_{1, *this, *this} {
+Device::Device(std::uint32_t slot)
+    : arena_(kGap + kAreas * (kAreaSize + kGap), kGuard), rnic_{slot, *this, *this} {
   for (auto& cq : cqs_) cq = std::make_unique<engine::CompletionQueue>(256);
   for (auto& cq : xrc_cqs_) cq = std::make_unique<engine::CompletionQueue>(64);
   pd_ = rnic_.alloc_pd().value();

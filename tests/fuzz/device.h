@@ -26,7 +26,8 @@ class Device final : memory::Dma, engine::Entropy, packet::FrameSink {
   enum Area : std::uint8_t { open, zero_based, window, read_only, foreign, local };
   static constexpr std::size_t kAreas = 6;
 
-  Device();
+  /// Its queue pairs have numbers of this slot.
+  explicit Device(std::uint32_t slot = 1);
 
   static IpAddress address() { return IpAddress::v4({10, 0, 0, 1}); }
   static IpAddress peer() { return IpAddress::v4({10, 0, 0, 2}); }
