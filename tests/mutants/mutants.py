@@ -58,6 +58,10 @@ PROGRESS_HEADER = "src/host/progress/progress_policy.h"
 SPARE_CORE = "src/host/progress/spare_core.h"
 HOST_MEMORY = "src/memory/host_memory.cc"
 NULL_MEMORY = "src/memory/null_memory.h"
+SHM_LINK = "src/wire/shm/link.cc"
+SHM_RING = "src/wire/shm/ring.cc"
+SHM_SEGMENT = "src/wire/shm/segment.cc"
+SHM_WIRE = "src/wire/shm/shm_wire.cc"
 
 MUTANTS = [
     # ---- delayed acknowledgements
@@ -1035,4 +1039,92 @@ MUTANTS = [
     ("memory-null-reads-as-what-was-there", NULL_MEMORY,
      "std::fill(into.begin(), into.end(), std::uint8_t{0});",
      ""),
+    # Interleaving.NothingIsLost: a thread waits for ever
+    ("shm-publishes-without-a-fence", SHM_LINK,
+     "link->publish(); std::atomic_thread_fence(std::memory_order_seq_cst);",
+     "link->publish();"),
+    ("shm-sleeps-without-a-fence", SHM_LINK,
+     "link->say_asleep(); std::atomic_thread_fence(std::memory_order_seq_cst);",
+     "link->say_asleep();"),
+    ("shm-starves-without-a-fence", SHM_LINK,
+     "std::atomic_thread_fence(std::memory_order_seq_cst); return has_news();",
+     "return has_news();"),
+    ("shm-sleeps-without-a-last-look", SHM_LINK,
+     "return std::ranges::none_of(links, [](Link* link) { return link->has_news(); });",
+     "return true;"),
+    ("shm-room-is-no-news", SHM_LINK,
+     "if (ready()) return true; return starved_ &&",
+     "if (ready()) return true; return false && starved_ &&"),
+    ("shm-starved-asks-for-no-bell", SHM_LINK,
+     "page.starved.store(starved_ ? 1 : 0, std::memory_order_relaxed);",
+     ""),
+    # Interleaving.NothingIsLost: the bell was rung twice in a sleep
+    ("shm-rings-again-and-again", SHM_LINK,
+     "rung_for_ = sleep; const",
+     "const"),
+    # Interleaving.NothingIsLost: bytes are overwritten that are in use
+    ("shm-says-early-that-it-has-read", SHM_LINK,
+     "own_.page().consumed.store(reader_->position(), std::memory_order_release);",
+     "own_.page().consumed.store(reader_->position(), std::memory_order_relaxed);"),
+    ("shm-takes-room-before-it-is-there", SHM_LINK,
+     "other_.page().consumed.load(std::memory_order_acquire)",
+     "other_.page().consumed.load(std::memory_order_relaxed)"),
+    # Interleaving.NothingIsLost: bytes are read that may not be there
+    ("shm-publishes-before-the-bytes", SHM_RING,
+     "store(first_size_, std::memory_order_release);",
+     "store(first_size_, std::memory_order_relaxed);"),
+    ("shm-reads-before-it-is-published", SHM_RING,
+     "reinterpret_cast<std::uint32_t*>(word)}.load(std::memory_order_acquire);",
+     "reinterpret_cast<std::uint32_t*>(word)}.load(std::memory_order_relaxed);"),
+    # Ring.TheReaderOfAFullRingStopsWhereTheWriterDid
+    ("shm-no-cleared-word", SHM_RING,
+     "size_of(header_at(head_)).store(0, std::memory_order_relaxed);",
+     ""),
+    # Ring.DoesNotGrowWhileTheTurnBeforeIsUnreadUpToTheOldEnd
+    ("shm-grows-over-what-is-unread", SHM_RING,
+     "wanted_ > capacity_ && usable() + kAlignment >= to_end",
+     "wanted_ > capacity_"),
+    # HostileWriter.IsFoundOut
+    ("shm-wraps-for-ever", SHM_RING,
+     "if (wraps ? wrapped : size == left) break;",
+     "if (!wraps && size == left) break;"),
+    ("shm-records-beyond-the-end", SHM_RING,
+     "size % kAlignment != 0 || size > left",
+     "size % kAlignment != 0"),
+    # RingWriter.DoesNotBelieveAReaderThatGoesBackOrTooFar
+    ("shm-believes-the-reader", SHM_RING,
+     "if (consumed - consumed_ > published_ - consumed_) return false;",
+     ""),
+    # Link.AFrameIsNoLongerThanItsRecord
+    ("shm-frame-beyond-its-record", SHM_LINK,
+     "body.first(std::min<std::size_t>(header.frame, body.size()))",
+     "std::span{body.data(), header.frame}"),
+    # Segment.OfAnotherProcessHasAllSeals
+    ("shm-one-seal-will-do", SHM_SEGMENT,
+     "(seals & kSeals) != kSeals",
+     "(seals & kSeals) == 0"),
+    # Segment.IsNotInAForksChild
+    ("shm-child-has-the-rings", SHM_SEGMENT,
+     "::madvise(at, Segment::kBytes, MADV_DONTFORK) != 0",
+     "false"),
+    # Offers.OfAnotherSlotAreIgnored
+    ("shm-offers-for-others", SHM_WIRE,
+     "said->slot != registry_.slot() && said->slot == message.from",
+     "said->slot != registry_.slot()"),
+    # Offers.ASecondOneEndsEvenIfTheFirstRingHasNoEnd
+    ("shm-drains-for-ever", SHM_WIRE,
+     "link->finish(); if (link->ready()) receive_from",
+     "if (link->ready()) receive_from"),
+    # ShmWire.ALinkThatIsMadeInItsSleepWakesItsProcess
+    ("shm-new-link-is-awake", SHM_WIRE,
+     "if (asleep_) link->say_asleep();",
+     ""),
+    # ShmLimits.SixtyFourProcessesNeedLessThan32MiBEach
+    ("shm-grows-without-a-limit", SHM_WIRE,
+     "larger > Link::kMostRingBytes || ring_bytes_ + larger / 2 > kGrowsUpTo",
+     "larger > Link::kMostRingBytes"),
+    # TwoProcesses.NFramesCountAsNPacketsWithHeaders
+    ("shm-headers-count-for-nothing", SHM_WIRE,
+     "port.sent_bytes += reserved_bytes_ + ip_and_udp_size(reserved_flow_.source.is_v4());",
+     "port.sent_bytes += reserved_bytes_;"),
 ]

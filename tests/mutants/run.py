@@ -42,6 +42,11 @@ RUNS = [
 RUNS_BELOW = {
     "src/host/progress/": [("verbena_unit_host_test", "Progress*:SpareCore*")],
     "src/memory/": [("verbena_unit_memory_test", "*")],
+    "src/wire/shm/": [
+        ("verbena_interleaving_test", "*"),
+        ("verbena_unit_wire_test", "Ring*:Segment*:*HostileWriter*:Link*:Waking*:TwoProcesses*:"
+                                   "Offers*:Contents*:Shm*"),
+    ],
 }
 INCAST_SEEDS = 2  # one takes as long as hundreds of the properties'
 MEMORY_LIMIT = 4 << 30  # a bug may post events for ever
