@@ -238,7 +238,7 @@ class Duel final : wire::DatagramSink {
   void put_record(const Step& s) {
     RecordHeader header;
     const std::size_t size = std::min(sizeof header, s.bytes.size());
-    std::memcpy(&header, s.bytes.data(), size);
+    std::copy_n(s.bytes.begin(), size, reinterpret_cast<std::uint8_t*>(&header));
     if (s.choice % 4 != 0) header.size = header.size % 64 * 64;
     if (s.choice % 4 == 1) header.flags = RecordHeader::kWrap;
     put(header, std::span{s.bytes}.subspan(size));
