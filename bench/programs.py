@@ -161,7 +161,8 @@ class Programs:
         self._need("ucx_perftest", "ucx-utils")
         port = free_port()
         environment = {**os.environ, "UCX_TLS": "posix,cma"}
-        command = ["ucx_perftest", "-p", port, "-f", "-t", test, "-s", size, "-n", messages]
+        command = ["ucx_perftest", "-p", port, "-f", "-t", test, "-s", size, "-n", messages,
+                   "-w", messages // 10]  # to warm up; 10,000 otherwise
         row = numbers(self._server_and_client(command, ["127.0.0.1"], port, environment, pair))
         # iterations, latency: median, average, overall; MB/s: average, overall; messages/s: …
         return {"p50_us": float(row[-7]), "gb_per_s": 1.048576e-3 * float(row[-3])}
