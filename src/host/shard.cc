@@ -28,6 +28,7 @@ bool Shard::run_round(Receive receive) {
 
 bool Shard::try_round(Receive receive) {
   now_ = now();
+  glances_ = 0;
   memory::check_fault_handlers(now_);
   if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
   received_ = receive == Receive::yes     ? state_.wires->receive(*this)
@@ -120,16 +121,25 @@ void Shard::send_inline() {
   }
 }
 
+bool Shard::is_quiet() {
+  constexpr unsigned kGlances = 8;
+  return state_.wires->quiet() && !state_.rnic.has_work() && !messages_wait_ &&
+         ++glances_ < kGlances;
+}
+
 Instant Shard::progress_inline(const engine::CompletionQueue& polled) {
   Instant when;
+  if (!lock_.try_lock()) return now();
   {
-    const NoCancellation shield;
-    if (!lock_.try_lock()) return now();
     ShardLockHolder holder{lock_, std::adopt_lock};
-    run_round(Receive::often);
+    const bool quiet = is_quiet();
+    if (!quiet) {
+      const NoCancellation shield;
+      run_round(Receive::often);
+    }
     thread_.polled(now_, !polled.armed());  // a program that asked for an event goes to sleep
     when = now_;
-    const Instant deadline = wake_at();
+    const Instant deadline = quiet ? kNever : wake_at();
     holder.unlock();
     thread_.wake_by(deadline);
   }

@@ -124,11 +124,9 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   [[nodiscard]] std::vector<cm::Event> take_connection_events() EXCLUDES(lock_);
 
   // ---- Around fork(). With the lock held across it, the child finds nothing half-changed.
-
   void lock_for_fork();
   void unlock_after_fork();
-  /// In the child, before it unlocks: closes what it inherited.
-  void abandon();
+  void abandon();  // in the child, before it unlocks: closes what it inherited
 
  private:
   enum class Receive : std::uint8_t {
@@ -162,6 +160,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   [[nodiscard]] Instant wake_at() const REQUIRES(lock_);
   [[nodiscard]] bool lock_within(Duration patience) TRY_ACQUIRE(true, lock_);
   void notify_observer(ConnectionObserver::Wait wait) EXCLUDES(lock_);
+  [[nodiscard]] bool is_quiet() REQUIRES(lock_);  // a round would find nothing to do, it seems
 
   // wire::DatagramSink
   void datagram(const packet::Datagram& d) override REQUIRES(lock_) {
@@ -190,6 +189,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   bool received_ GUARDED_BY(lock_) = false;       // by the last round
   bool woke_sleeper_ GUARDED_BY(lock_) = false;   // since the NIC thread began
   bool blocked_ GUARDED_BY(lock_) = false;        // the engine: by full paths, or a lack of memory
+  unsigned glances_ GUARDED_BY(lock_) = 0;        // in vain, since the last round
   bool messages_wait_ GUARDED_BY(lock_) = false;  // of the connection service, for a full path
   std::atomic<bool> devices_changed_{false};
   ConnectionNotifier notifier_;

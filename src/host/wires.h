@@ -75,6 +75,8 @@ class Wires final : public packet::FrameSink {
   [[nodiscard]] bool arrived() const {
     return std::ranges::any_of(lines_, [](const Line& line) { return line.wire->arrived(); });
   }
+  /// Frames come by rings, as far as they come at all lately, and none has.
+  [[nodiscard]] bool quiet() const { return shm_ != nullptr && shm_->in_use() && !shm_->arrived(); }
   [[nodiscard]] bool may_sleep() {
     bool may = true;
     for (Line& line : lines_) may = line.wire->may_sleep() && may;

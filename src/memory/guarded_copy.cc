@@ -89,22 +89,10 @@ verbena_guarded_copy:
 verbena_guarded_copy_streamed:
   .cfi_startproc
   endbr64
-  mov   %rdi, %rcx
-  neg   %rcx
-  and   $15, %rcx
-  lea   64(%rcx), %rax
-  cmp   %rax, %rdx
+  test  $63, %dil
+  jnz   verbena_guarded_copy
+  cmp   $64, %rdx
   jb    verbena_guarded_copy
-  sub   %rcx, %rdx
-1:
-  test  %rcx, %rcx
-  jz    2f
-  movzbl (%rsi), %eax
-  movb  %al, (%rdi)
-  add   $1, %rsi
-  add   $1, %rdi
-  sub   $1, %rcx
-  jmp   1b
 2:
   movups   (%rsi), %xmm0
   movups 16(%rsi), %xmm1
@@ -246,6 +234,15 @@ bool guarded_copy_streamed(void* to, const void* from, std::size_t bytes) {
   return verbena_guarded_copy_streamed(to, from, bytes) != 0;
 }
 
+#if defined(__x86_64__)
+bool streaming_pays() {
+  static const bool pays = __builtin_cpu_is("amd") != 0;
+  return pays;
+}
+#else
+bool streaming_pays() { return false; }
+#endif
+
 std::uintptr_t landing_of_guarded_copy(std::uintptr_t pc) {
   const auto begin = reinterpret_cast<std::uintptr_t>(verbena_guarded_copies_begin);
   const auto end = reinterpret_cast<std::uintptr_t>(verbena_guarded_copies_end);
@@ -260,6 +257,7 @@ namespace verbena::memory {
 
 bool guarded_copy(void*, const void*, std::size_t) { return false; }
 bool guarded_copy_streamed(void*, const void*, std::size_t) { return false; }
+bool streaming_pays() { return false; }
 std::uintptr_t landing_of_guarded_copy(std::uintptr_t) { return 0; }
 
 }  // namespace verbena::memory

@@ -21,9 +21,12 @@ inline constexpr bool kHasGuardedCopy = false;
 /// The ranges don't overlap.
 [[nodiscard]] bool guarded_copy(void* to, const void* from, std::size_t bytes);
 
-/// The same with stores around the cache, for large copies that another core reads. Their order is
-/// that of no other store: publish them with order_streamed_stores().
+/// The same with stores around the cache where `to` begins a cache line, for large copies that
+/// another core reads. Those stores have no order of their own: a store fence publishes them.
 [[nodiscard]] bool guarded_copy_streamed(void* to, const void* from, std::size_t bytes);
+/// Another core gets bytes faster when they don't lie in this one's cache. So it is on processors
+/// of AMD, and not on Intel's: docs/decisions/018-streamed-stores.md.
+[[nodiscard]] bool streaming_pays();
 
 /// Where to go on when the instruction at `pc` has faulted. 0: it is none of these copies.
 [[nodiscard]] std::uintptr_t landing_of_guarded_copy(std::uintptr_t pc);

@@ -58,7 +58,8 @@ bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
   if (!faults_are_caught()) return write_frames(address, into);
   const std::size_t size = into.first.size();
   // What goes into a ring is read by another core; frames for a socket are read by this one.
-  const bool streamed = size * into.count >= kStreamFrom && !frames_.hold(into.first);
+  const bool streamed =
+      size * into.count >= kStreamFrom && streaming_pays() && !frames_.hold(into.first);
   const auto copy = streamed ? &guarded_copy_streamed : &guarded_copy;
   for (std::size_t i = 0; i < into.count; ++i) {
     const auto* const from = reinterpret_cast<const void*>(address + i * size);

@@ -15,6 +15,9 @@ namespace {
 
 /// While it writes, the reader on another core may begin to read.
 constexpr std::size_t kPublishFrom = 16u << 10;
+/// Frames that end at the end of a cache line, checksum left out, so that a payload of whole lines
+/// fills lines.
+constexpr std::size_t kAlignFrom = 1024;
 /// A datagram whose sender left it to the route arrives with this one.
 constexpr std::uint8_t kHopLimit = 64;
 
@@ -47,12 +50,13 @@ packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std
   to_send_ = {flow.source.bytes(), flow.destination.bytes()};
   with_addresses_ = to_send_ != sent_;
   const std::size_t prefix = with_addresses_ ? sizeof to_send_ : 0;
+  const std::size_t gap = size < kAlignFrom ? 0 : -(sizeof header_ + prefix + size) % kAlignment;
   const std::size_t bytes = size + packet::kIcrcSize;
   const std::size_t most = with_addresses_ ? 1 : count;
-  auto rooms = writer_.reserve(prefix + bytes, most);
-  if (rooms.count == 0 && look_for_room()) rooms = writer_.reserve(prefix + bytes, most);
+  auto rooms = writer_.reserve(prefix + gap + bytes, most);
+  if (rooms.count == 0 && look_for_room()) rooms = writer_.reserve(prefix + gap + bytes, most);
   if (rooms.count == 0 && say_starved() && look_for_room()) {
-    rooms = writer_.reserve(prefix + bytes, most);
+    rooms = writer_.reserve(prefix + gap + bytes, most);
   }
   if (rooms.count == 0) {
     publish();
@@ -65,10 +69,11 @@ packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std
              .source_port = flow.source_port,
              .traffic_class = flow.traffic_class,
              .hop_limit = flow.hop_limit,
-             .flags = with_addresses_ ? RecordHeader::kAddresses : std::uint8_t{0}};
+             .flags = with_addresses_ ? RecordHeader::kAddresses : std::uint8_t{0},
+             .gap = static_cast<std::uint8_t>(gap)};
   if (with_addresses_) std::memcpy(rooms.first, &to_send_, sizeof to_send_);
   const std::size_t all = (rooms.count - 1) * rooms.stride + size;
-  return {{rooms.first + prefix, all}, size, rooms.stride, rooms.count};
+  return {{rooms.first + prefix + gap, all}, size, rooms.stride, rooms.count};
 }
 
 void Link::commit() {
@@ -119,6 +124,7 @@ std::optional<packet::Datagram> Link::next() {
   }
   d.source = IpAddress{received_.source};
   d.destination = IpAddress{received_.destination};
+  body = body.subspan(std::min<std::size_t>(header.gap, body.size()));
   d.bytes = body.first(std::min<std::size_t>(header.frame, body.size()));
   return d;
 }

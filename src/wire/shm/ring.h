@@ -35,7 +35,8 @@ struct RecordHeader {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
   std::uint8_t flags = 0;
-  std::uint8_t reserved[3]{};
+  std::uint8_t gap = 0;  // bytes between what lies behind the header and the frame
+  std::uint8_t reserved[2]{};
 };
 static_assert(sizeof(RecordHeader) == 16);
 
