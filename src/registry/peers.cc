@@ -56,17 +56,19 @@ int Peers::watch(Fd fd, std::uint32_t slot) {
   return number;
 }
 
+Peers::Passed Peers::meet(std::uint32_t slot) {
+  if (knows(slot)) return Passed::passed;
+  auto connected = connect_to_slot(slot);
+  if (!connected) {
+    return connected.error().code == ECONNREFUSED ? Passed::no_owner : Passed::busy;
+  }
+  adopt(std::move(connected).value(), slot);
+  return Passed::passed;
+}
+
 Peers::Passed Peers::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
                           std::span<const std::uint8_t> body, std::span<const int> descriptors) {
-  auto known = by_slot_.find(slot);
-  if (known == by_slot_.end()) {
-    auto connected = connect_to_slot(slot);
-    if (!connected) {
-      return connected.error().code == ECONNREFUSED ? Passed::no_owner : Passed::busy;
-    }
-    adopt(std::move(connected).value(), slot);
-    known = by_slot_.find(slot);
-  }
+  if (const Passed met = meet(slot); met != Passed::passed) return met;
   ControlHeader header{.kind = ControlKind::message, .wire = wire};
   const auto piece = [](std::span<const std::uint8_t> bytes) {
     return iovec{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
@@ -78,7 +80,7 @@ Peers::Passed Peers::pass(std::uint32_t slot, std::uint8_t wire, std::span<const
   DescriptorRoom room;
   room.send_with(message, descriptors);
   // A connection that broke is found by serve(), which then says who died.
-  const auto sent = kernel::sendmsg(known->second, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  const auto sent = kernel::sendmsg(by_slot_.at(slot), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   return sent >= 0 ? Passed::passed : Passed::busy;
 }
 

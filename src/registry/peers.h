@@ -46,6 +46,9 @@ class Peers {
 
   /// A connection to `slot` that is already open.
   void adopt(Fd connection, std::uint32_t slot);
+  /// A connection to `slot` from now on: its death will be seen.
+  [[nodiscard]] Passed meet(std::uint32_t slot);
+  [[nodiscard]] bool knows(std::uint32_t slot) const { return by_slot_.contains(slot); }
   /// A message of a wire to the same wire of the process that holds `slot`.
   [[nodiscard]] Passed pass(std::uint32_t slot, std::uint8_t wire,
                             std::span<const std::uint8_t> head, std::span<const std::uint8_t> body,

@@ -16,10 +16,7 @@ class Registry::Events final : public PeerEvents {
   Events(Registry& registry, Visitors& visitors) : registry_{registry}, visitors_{visitors} {}
 
   void message(const PeerMessage& message) override { visitors_.message(message); }
-  void peer_died(std::uint32_t slot) override {
-    for (Watcher* watcher : registry_.watchers_) watcher->member_died(slot);
-    registry_.bury(slot);
-  }
+  void peer_died(std::uint32_t slot) override { registry_.died(slot); }
   std::string account() override { return visitors_.account(); }
 
  private:
@@ -49,8 +46,10 @@ Registry::Registry(Registration registration, Fd epoll, std::span<std::uint8_t> 
       table_{std::move(registration.table)},
       ports_{table_, slot_},
       peers_{slot_, std::move(registration.listener), table_.fd(), memory, epoll_.get()} {
-  if (!registration.sponsor) return;
-  peers_.adopt(std::move(registration.sponsor->connection), registration.sponsor->slot);
+  if (registration.sponsor) {
+    peers_.adopt(std::move(registration.sponsor->connection), registration.sponsor->slot);
+  }
+  meet_neighbours();
 }
 
 Registry::~Registry() {
@@ -87,9 +86,34 @@ bool Registry::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::
 void Registry::serve(Visitors& visitors) {
   Events events{*this, visitors};
   peers_.serve(events);
+  if (std::exchange(neighbour_died_, false)) meet_neighbours();
+}
+
+void Registry::meet(std::uint32_t slot) {
+  if (peers_.meet(slot) == Peers::Passed::no_owner) died(slot);
+}
+
+void Registry::meet_neighbours() {
+  const auto nearest = [this](std::uint32_t step) {
+    for (std::uint32_t slot = (slot_ + step) % Qpn::kSlots; slot != slot_;
+         slot = (slot + step) % Qpn::kSlots) {
+      if (!table_.held(slot)) continue;
+      const Peers::Passed met = peers_.meet(slot);
+      if (met == Peers::Passed::passed) return;
+      if (met == Peers::Passed::no_owner) died(slot);
+    }
+  };
+  nearest(1);
+  nearest(Qpn::kSlots - 1);
+}
+
+void Registry::died(std::uint32_t slot) {
+  for (Watcher* watcher : watchers_) watcher->member_died(slot);
+  bury(slot);
 }
 
 void Registry::bury(std::uint32_t slot) {
+  neighbour_died_ = true;
   if (table_.release(slot, monotonic_now())) tell_members_changed();
 }
 

@@ -30,7 +30,7 @@ class Watcher {
   virtual void members_changed() {}
   /// We began or ceased to listen on a port.
   virtual void listeners_changed() {}
-  /// The process of `slot`, with which this one has exchanged messages, has died.
+  /// The process of `slot` has died. Told if this one had met it; its slot is still held.
   virtual void member_died([[maybe_unused]] std::uint32_t slot) {}
 
  protected:
@@ -86,6 +86,10 @@ class Registry {
   /// Whether a live process has the slot.
   [[nodiscard]] bool held(std::uint32_t slot) const { return table_.held(slot); }
 
+  /// From now on, the death of that process is seen here, and ours there.
+  void meet(std::uint32_t slot);
+  [[nodiscard]] bool has_met(std::uint32_t slot) const { return peers_.knows(slot); }
+
   /// A message of a wire to the same wire of the process that holds `slot`. False: it can't take it
   /// now, or is dead. Copies of the descriptors go along, DescriptorRoom::kMost at most.
   bool pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
@@ -103,6 +107,11 @@ class Registry {
   class Events;
 
   Registry(Registration registration, Fd epoll, std::span<std::uint8_t> memory);
+  /// Meets the nearest live process on either side, by the number of its slot. So each death is
+  /// seen by somebody, as long as one process is left: if the nearest one turns out to be dead, the
+  /// next one is met.
+  void meet_neighbours();
+  void died(std::uint32_t slot);
   /// The process of `slot` has ended.
   void bury(std::uint32_t slot);
   void tell_members_changed();
@@ -111,6 +120,7 @@ class Registry {
 
   std::uint32_t slot_;
   bool abandoned_ = false;
+  bool neighbour_died_ = false;  // perhaps: somebody did
   Fd epoll_;
   SharedTable table_;
   PortTable ports_;

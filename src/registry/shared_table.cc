@@ -15,7 +15,7 @@
 namespace verbena::registry {
 
 struct SharedTable::Layout {
-  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6104;  // "verbena", version 4
+  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6105;  // "verbena", version 5
 
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free);
@@ -34,6 +34,7 @@ struct SharedTable::Layout {
   /// Per slot, a bit for each address.
   std::array<Word, Qpn::kSlots> receives_at;
   PortMemory ports;
+  ConnectionMemory connections;
 };
 
 namespace {
@@ -130,6 +131,7 @@ void SharedTable::listeners_changed() { ++layout_->generation; }
 
 PortMemory& SharedTable::ports() { return layout_->ports; }
 const PortMemory& SharedTable::ports() const { return layout_->ports; }
+ConnectionMemory& SharedTable::connections() { return layout_->connections; }
 
 SharedTable::SlotState SharedTable::state(std::uint32_t slot, Instant now) const {
   const std::uint64_t word = layout_->slots[slot];
@@ -150,6 +152,7 @@ Instant SharedTable::rests_until(std::uint32_t slot) const {
 void SharedTable::hold(std::uint32_t slot) {
   // First: they would be the new process' otherwise.
   layout_->ports.wipe(slot);
+  layout_->connections.disown(slot);
   layout_->traits[slot] = 0;
   layout_->receives_at[slot] = 0;
   layout_->slots[slot] = kHeld;

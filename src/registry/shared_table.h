@@ -1,10 +1,10 @@
 #pragma once
 
 // What the processes of a registry know together: who holds which slot, who uses which address and
-// at which place of its group, and which ports are bound. A memfd of fixed, sealed size, mapped by
-// all of them. Lock-free, because a process may be killed or stopped at any instruction;
-// pointer-free; and any value that lies there is safe to read: the worst is that a frame reaches
-// the wrong process, which hands it over.
+// at which place of its group, which ports are bound, and which connections there are. A memfd of
+// fixed, sealed size, mapped by all of them. Lock-free, because a process may be killed or stopped
+// at any instruction; pointer-free; and any value that lies there is safe to read: the worst is
+// that a frame reaches the wrong process, which hands it over.
 
 #include <atomic>
 #include <chrono>
@@ -18,6 +18,7 @@
 #include "base/numbers.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "registry/connection_memory.h"
 #include "registry/port_memory.h"
 #include "system/fd.h"
 
@@ -60,13 +61,16 @@ class SharedTable {
   [[nodiscard]] PortMemory& ports();
   [[nodiscard]] const PortMemory& ports() const;
 
+  [[nodiscard]] ConnectionMemory& connections();
+
   // Slots.
   enum class SlotState : std::uint8_t { free, held, resting };
   [[nodiscard]] SlotState state(std::uint32_t slot, Instant now) const;
   [[nodiscard]] bool held(std::uint32_t slot) const;
   /// Only while resting; how the longest-rested is found when no slot is free.
   [[nodiscard]] Instant rests_until(std::uint32_t slot) const;
-  /// Only by the process that holds the slot's name. Forgets the ports of an earlier one.
+  /// Only by the process that holds the slot's name. Forgets the ports of an earlier one, and
+  /// disowns its connections.
   void hold(std::uint32_t slot);
   /// The process of `slot` has ended. False: it was known already.
   bool release(std::uint32_t slot, Instant now);

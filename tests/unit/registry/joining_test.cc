@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <memory>
+#include <vector>
 
 #include "registry/control_message.h"
 #include "registry/names.h"
@@ -104,6 +106,25 @@ TEST(Registry, SeesADeathAsAHangUp) {
       })) {
     GTEST_SKIP() << "the child's sponsor was another program's process";
   }
+}
+
+TEST(Registry, EachDeathIsSeenBySomebodyWhoIsLeft) {
+  constexpr std::size_t kChildren = 8;
+  Member witness;
+  std::vector<std::unique_ptr<ChildMember>> children;
+  for (std::size_t i = 0; i < kChildren; ++i) {
+    // Their sponsor is any of those who are there: the witness has met only some of them.
+    children.push_back(std::make_unique<ChildMember>(std::vector<Member*>{&witness}));
+  }
+  SharedTable& table = witness.registry->table();
+  for (auto& child : children) ASSERT_TRUE(table.held(child->slot()));
+  const auto strangers = live_slots().size() - kChildren - 1;
+  for (auto& child : children) child->kill();
+  const bool all_seen = run_until<Member>({&witness}, [&] {
+    return std::ranges::none_of(children, [&](auto& c) { return table.held(c->slot()); });
+  });
+  if (!all_seen && strangers > 0) GTEST_SKIP() << "other programs' processes are between them";
+  EXPECT_TRUE(all_seen);
 }
 
 TEST(Registry, NamesOfOthersAreNotConnectedTo) {
