@@ -198,6 +198,7 @@ Status establish(Core& core, Connection& c, const PrivateData& private_data) {
       .remote_id = c.remote_id,
       .private_data = filled_up<packet::CmRtu::kPrivateSize>(private_data),
   };
+  if (core.records != nullptr) core.records->publish(record_of(c));
   c.rtu = core.send(c.route, c.transaction, rtu);
   c.state = State::established;
   return Ok{};

@@ -8,6 +8,7 @@
 #include "cm/disconnect.h"
 #include "cm/mra.h"
 #include "cm/passive.h"
+#include "cm/peer_death.h"
 #include "cm/rej.h"
 #include "cm/retry.h"
 #include "cm/timewait.h"
@@ -131,6 +132,14 @@ std::optional<QpParameters> ConnectionManager::qp_parameters(ConnectionId id) co
                       .flow_label = c->flow_label};
 }
 
+bool ConnectionManager::is_peer(const ConnectionRecord& record) const {
+  return find_peer_of(core_, record) != nullptr;
+}
+
+void ConnectionManager::peer_died(const ConnectionRecord& record, Instant now) {
+  if (Connection* const c = find_peer_of(core_, record)) cm::peer_died(core_, *c, now);
+}
+
 std::optional<State> ConnectionManager::state(ConnectionId id) const {
   const Connection* const c = core_.table.find(id);
   if (c == nullptr) return std::nullopt;
@@ -149,7 +158,8 @@ void ConnectionManager::receive(const IncomingMad& mad, Instant now) {
     ++core_.counters.drop_other_slot;
     return;
   }
-  dispatch({mad.route, good.transaction, now}, good.message);
+  const Received r{mad.route, good.transaction, now};
+  if (!ends_orphan(r, good.message)) dispatch(r, good.message);
 }
 
 void ConnectionManager::undelivered(const IncomingMad& mad, int code, Instant now) {
@@ -161,12 +171,30 @@ void ConnectionManager::undelivered(const IncomingMad& mad, int code, Instant no
       req_undelivered(core_, *c, mad, code, now);
     }
   } else if (const auto* dreq = std::get_if<packet::CmDreq>(&good->message)) {
-    if (Connection* const c = core_.table.find(dreq->local_id)) {
-      dreq_undelivered(core_, *c, mad, now);
-    }
+    Connection* const c = core_.table.find(dreq->local_id);
+    if (c != nullptr) dreq_undelivered(core_, *c, mad, now);
+    if (c == nullptr) orphans_.undelivered(dreq->local_id, mad, now);
   } else if (const auto* sidr_req = std::get_if<packet::CmSidrReq>(&good->message)) {
     sidr_.on_undelivered(sidr_req->request_id, mad, code, now);
   }
+}
+
+/// True: nothing is left to do for the message.
+bool ConnectionManager::ends_orphan(const Received& r, const packet::CmMessage& message) {
+  const auto ended = [&](packet::CommId local_id, packet::CommId remote_id) {
+    return core_.table.find(local_id) == nullptr &&
+           orphans_.ended(local_id, remote_id, r.route.remote);
+  };
+  if (const auto* drep = std::get_if<packet::CmDrep>(&message)) {
+    return ended(drep->remote_id, drep->local_id);
+  }
+  if (const auto* rej = std::get_if<packet::CmRej>(&message)) {
+    return rej->remote_id.known() && ended(rej->remote_id, rej->local_id);
+  }
+  if (const auto* dreq = std::get_if<packet::CmDreq>(&message)) {
+    ended(dreq->remote_id, dreq->local_id);  // it wants its DREP all the same
+  }
+  return false;
 }
 
 void ConnectionManager::dispatch(const Received& r, const packet::CmMessage& message) {
@@ -195,12 +223,13 @@ bool ConnectionManager::is_for_us(const packet::CmMessage& message) const {
 void ConnectionManager::expire(Instant now) {
   core_.answers.expire(now);
   sidr_.expire(now);
+  orphans_.expire(now);
   while (Connection* const c = core_.table.due(now)) on_deadline(core_, *c, now);
 }
 
 Instant ConnectionManager::next_deadline() const {
-  return std::min(
-      {core_.table.next_deadline(), sidr_.next_deadline(), core_.answers.next_deadline()});
+  return std::min({core_.table.next_deadline(), sidr_.next_deadline(),
+                   core_.answers.next_deadline(), orphans_.next_deadline()});
 }
 
 }  // namespace verbena::cm

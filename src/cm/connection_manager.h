@@ -6,7 +6,7 @@
 // Between processes that share an address, packet/cm_steering.h says whose a message is. A REQ or
 // a SIDR_REQ for which no process listens goes to any one of them, which refuses it; and what
 // concerns a connection of a process that was killed, too: it agrees to the end (DREP), or refuses
-// to go on (REJ).
+// to go on (REJ). One of them tells the peers of the killed process (orphans.h).
 
 #include <cstddef>
 #include <optional>
@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "cm/core.h"
 #include "cm/event.h"
+#include "cm/orphans.h"
 #include "cm/parameters.h"
 #include "cm/route.h"
 #include "cm/sidr.h"
@@ -26,7 +27,7 @@ namespace verbena::cm {
 class ConnectionManager {
  public:
   ConnectionManager(const Config& config, Entropy& entropy)
-      : core_{config, entropy}, sidr_{core_} {}
+      : core_{config, entropy}, sidr_{core_}, orphans_{core_} {}
   ConnectionManager(const ConnectionManager&) = delete;
   ConnectionManager& operator=(const ConnectionManager&) = delete;
 
@@ -71,6 +72,18 @@ class ConnectionManager {
   [[nodiscard]] std::optional<QpParameters> qp_parameters(ConnectionId id) const;
   [[nodiscard]] std::optional<State> state(ConnectionId id) const;
 
+  // Deaths of other processes of the host.
+
+  /// nullptr: nobody. They outlive the manager.
+  void keep_records(Records* records) { core_.records = records; }
+  /// Whether `record`, of a killed process, is the other end of a connection that is here.
+  [[nodiscard]] bool is_peer(const ConnectionRecord& record) const;
+  /// It is: ends the connection as a DREQ would.
+  void peer_died(const ConnectionRecord& record, Instant now);
+  /// Disconnects a connection of a killed process. The first DREQ leaves at `first`.
+  void adopt(const ConnectionRecord& record, Instant first) { orphans_.adopt(record, first); }
+  [[nodiscard]] std::size_t orphans() const { return orphans_.size(); }
+
   // Of the wire.
 
   void receive(const IncomingMad& mad, Instant now);
@@ -98,11 +111,13 @@ class ConnectionManager {
   [[nodiscard]] const Counters& counters() const { return core_.counters; }
 
  private:
+  [[nodiscard]] bool ends_orphan(const Received& r, const packet::CmMessage& message);
   void dispatch(const Received& r, const packet::CmMessage& message);
   [[nodiscard]] bool is_for_us(const packet::CmMessage& message) const;
 
   Core core_;
   Sidr sidr_;
+  Orphans orphans_;
 };
 
 }  // namespace verbena::cm

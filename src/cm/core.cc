@@ -60,6 +60,7 @@ void Core::leave_backlog(Connection& c) {
 }
 
 void Core::remove(Connection& c) {
+  if (records != nullptr) records->withdraw(c.local_id);
   leave_backlog(c);
   ids.give_back(c.local_id);
   table.remove(c);

@@ -17,6 +17,7 @@
 #include "cm/answers.h"
 #include "cm/comm_ids.h"
 #include "cm/connection.h"
+#include "cm/connection_record.h"
 #include "cm/connection_table.h"
 #include "cm/counters.h"
 #include "cm/event.h"
@@ -52,6 +53,7 @@ struct Core {
   std::vector<OutgoingMad> outbox;
   std::vector<Event> events;
   Counters counters;
+  Records* records = nullptr;  // nobody keeps them
   std::uint64_t next_id = 1;
 
   [[nodiscard]] ConnectionId new_id() { return ConnectionId{next_id++}; }

@@ -32,6 +32,8 @@ struct Counters {
 
   std::uint64_t timeouts = 0;           // the peer never answered
   std::uint64_t undelivered = 0;        // given up: the network reported that nobody is there
+  std::uint64_t orphans_adopted = 0;    // connections of killed processes, see orphans.h
+  std::uint64_t orphans_dropped = 0;    // whose id another orphan has
   std::uint64_t stale_connections = 0;  // a live connection's queue pair asks for another one
 
   // Messages dropped without an answer, by reason.

@@ -48,7 +48,8 @@ void send_dreq(Core& core, Connection& c, const PrivateData& private_data, Insta
 }
 
 void send_drep(Core& core, const Connection& c, const PrivateData& private_data) {
-  core.send(c.route, c.dreq_transaction.value_or(0),
+  if (!c.dreq_transaction) return;  // the peer was killed (peer_death.h)
+  core.send(c.route, *c.dreq_transaction,
             packet::CmDrep{
                 .local_id = c.local_id,
                 .remote_id = c.remote_id,

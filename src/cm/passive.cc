@@ -215,6 +215,7 @@ Status accept(Core& core, Connection& c, const AcceptParameters& p, Instant now)
   c.local = p.offer;
   c.local_guid = p.ca_guid;
   c.state = State::rep_sent;
+  if (core.records != nullptr) core.records->publish(record_of(c));
   core.send_and_wait(c, c.transaction, reply_for(core, c, p), now);
   return Ok{};
 }
