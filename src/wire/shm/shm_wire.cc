@@ -140,8 +140,6 @@ Link* ShmWire::make_link(std::uint32_t slot) {
     return nullptr;
   }
   const auto id = random_number<std::uint64_t>();
-  live_.reserve(live_.size() + 1);
-  touched_.reserve(live_.size() + 1);
   auto link = std::make_unique<Link>(slot, id, std::move(made->segment));
   if (slot == registry_.slot()) {  // to itself
     auto other = Segment::map(made->descriptor);
@@ -151,10 +149,24 @@ Link* ShmWire::make_link(std::uint32_t slot) {
   } else if (!send_offer(slot, id, made->descriptor)) {
     return nullptr;
   }
+  return add_link(std::move(link));
+}
+
+Link* ShmWire::make_last_link(std::uint32_t slot) {
+  auto made = Segment::create(Link::kRingBytes);
+  if (!made) return nullptr;
+  auto link = std::make_unique<Link>(slot, random_number<std::uint64_t>(), std::move(made->segment));
+  link->close();
+  return add_link(std::move(link));
+}
+
+Link* ShmWire::add_link(std::unique_ptr<Link> link) {
+  live_.reserve(live_.size() + 1);
+  touched_.reserve(live_.size() + 1);
   if (asleep_) link->say_asleep();
-  ring_bytes_ += Link::kRingBytes;
+  ring_bytes_ += link->capacity();
   live_.push_back(link.get());
-  return (links_[slot] = std::move(link)).get();
+  return (links_[link->slot()] = std::move(link)).get();
 }
 
 bool ShmWire::send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment) {
@@ -211,9 +223,13 @@ void ShmWire::accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descrip
   if (!other || link == nullptr) {
     if (!other) last_error_ = other.error().message;
     refuse(slot, id);
-    return;
+    if (!other) return;
+    // It may be dead already. What it has published is taken all the same.
+    link = make_last_link(slot);
+    if (link == nullptr) return;
   }
   link->complete(id, std::move(other).value(), std::move(descriptors[Message::kBell]));
+  if (link->closed()) link->finish();
   asked_.erase(slot);
   touch(*link);
 }

@@ -46,6 +46,10 @@ class ShmWire final : public Wire, registry::Watcher {
   void open_address(const LocalAddress& local);
   /// There is a link to some process.
   [[nodiscard]] bool in_use() const { return !live_.empty(); }
+  /// Nothing waits that the process of `slot` has published.
+  [[nodiscard]] bool drained(std::uint32_t slot) const {
+    return links_[slot] == nullptr || !links_[slot]->ready();
+  }
   /// Whether frames of this flow to the queue pair `to` can go by here. Makes the link that they
   /// need.
   [[nodiscard]] Carriage carriage(const packet::Flow& flow, Qpn to);
@@ -95,6 +99,9 @@ class ShmWire final : public Wire, registry::Watcher {
 
   [[nodiscard]] shm::Link* link_to(std::uint32_t slot);
   [[nodiscard]] shm::Link* make_link(std::uint32_t slot);
+  /// One that takes what the process has published by now, and goes.
+  [[nodiscard]] shm::Link* make_last_link(std::uint32_t slot);
+  shm::Link* add_link(std::unique_ptr<shm::Link> link);
   [[nodiscard]] bool receives_at(std::uint32_t slot, const packet::Flow& flow) const;
   [[nodiscard]] bool send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment);
   void refuse(std::uint32_t slot, std::uint64_t id);
