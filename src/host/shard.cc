@@ -36,7 +36,7 @@ bool Shard::try_round(Receive receive) {
                                           : false;
   if (receive != Receive::no && state_.raw.receive(*this)) received_ = true;
   blocked_ = !state_.rnic.work(*state_.wires, now_);
-  messages_wait_ = !state_.connections.work(now_);
+  messages_wait_ = !state_.connections.work(now_, receive == Receive::yes && !received_);
   if (!state_.connections.manager().events().empty()) notifier_.set_pending(true);
   state_.wires->flush();
   raise_events();

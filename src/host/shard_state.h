@@ -38,7 +38,8 @@ struct ShardState {
         wires{std::move(parts.wires)},
         raw{frames->bytes().last(RawPorts::kBufferBytes), std::move(watch)},
         rnic{registry->slot(), program_memory, entropy},
-        connections{*registry, *wires, entropy},
+        connections{*registry, *wires, entropy,
+                    [this](const IpAddress& a) { return reachability.open_own_address(a); }},
         reachability{rnic, *wires, std::move(parts.list_devices)} {
     observe(outputs.trace());
     rnic.set_ethernet(&raw);

@@ -98,6 +98,10 @@ class Wires final : public packet::FrameSink {
   void serve_control(wire::DatagramSink& sink) {
     for (Line& line : lines_) line.wire->serve_control(sink);
   }
+  /// Nothing that the process of `slot` sent by the rings waits to be received.
+  [[nodiscard]] bool drained(std::uint32_t slot) const {
+    return shm_ == nullptr || shm_->drained(slot);
+  }
   /// From a wire of another process, to the same one here.
   void message(const registry::PeerMessage& message, wire::DatagramSink& sink);
   void flush() {

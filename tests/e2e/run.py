@@ -41,6 +41,7 @@ import clients  # noqa: E402
 import connection_lifetimes  # noqa: E402
 import connections  # noqa: E402
 import counters  # noqa: E402
+import deaths  # noqa: E402
 import devinfo  # noqa: E402
 import documents  # noqa: E402
 import environment  # noqa: E402
@@ -245,7 +246,7 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
-    modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, ports,
+    modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
                progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
                documents, outputs, pictures, environment, examples, flood)

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -14,8 +15,15 @@
 
 namespace verbena::host {
 
-ConnectionService::ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy)
-    : registry_{registry}, wires_{wires}, manager_{{.slot = registry.slot()}, entropy} {}
+ConnectionService::ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy,
+                                     OrphanSearch::OpenAddress open_address)
+    : registry_{registry},
+      wires_{wires},
+      shared_{registry},
+      manager_{{.slot = registry.slot()}, entropy},
+      orphan_search_{registry, wires, shared_, manager_, std::move(open_address)} {
+  manager_.keep_records(&shared_);
+}
 
 namespace {
 

@@ -6,6 +6,8 @@
 #include "base/time.h"
 #include "cm/connection_manager.h"
 #include "host/connections/gsi.h"
+#include "host/connections/orphan_search.h"
+#include "host/connections/shared_connections.h"
 #include "host/connections/waiting_requests.h"
 #include "host/wires.h"
 #include "packet/frame.h"
@@ -18,7 +20,9 @@ namespace verbena::host {
 /// wait for a listener. Not thread-safe: the shard lock guards it.
 class ConnectionService {
  public:
-  ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy);
+  /// `open_address`: see OrphanSearch.
+  ConnectionService(registry::Registry& registry, Wires& wires, Entropy& entropy,
+                    OrphanSearch::OpenAddress open_address);
 
   [[nodiscard]] cm::ConnectionManager& manager() { return manager_; }
   /// nullptr: nobody.
@@ -32,14 +36,17 @@ class ConnectionService {
   /// A message reached nobody, as the network says.
   void undelivered(const wire::Undelivered& u, Instant now);
 
-  /// Retries, looks for listeners, and sends. False: a path is full; call again later.
-  [[nodiscard]] bool work(Instant now) {
+  /// Retries, looks for listeners and for connections of dead processes, and sends. `quiet`: see
+  /// OrphanSearch. False: a path is full; call again later.
+  [[nodiscard]] bool work(Instant now, bool quiet) {
+    orphan_search_.work(now, quiet);
     if (waiting_.next_look() <= now) look_for_listeners(now);
     if (manager_.next_deadline() <= now) manager_.expire(now);
     return manager_.outbox().empty() || send_messages();
   }
   [[nodiscard]] Instant next_deadline() const {
-    return std::min(manager_.next_deadline(), waiting_.next_look());
+    return std::min(
+        {manager_.next_deadline(), waiting_.next_look(), orphan_search_.next_deadline()});
   }
 
  private:
@@ -52,7 +59,9 @@ class ConnectionService {
 
   registry::Registry& registry_;
   Wires& wires_;
+  SharedConnections shared_;
   cm::ConnectionManager manager_;
+  OrphanSearch orphan_search_;
   Gsi gsi_;
   WaitingRequests waiting_;
   Trace* trace_ = nullptr;

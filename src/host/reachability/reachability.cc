@@ -24,6 +24,15 @@ Status Reachability::open_address(const IpAddress& address, unsigned interface) 
   return opened;
 }
 
+Status Reachability::open_own_address(const IpAddress& address) {
+  for (const Device& device : list_devices_()) {
+    if (std::ranges::find(device.gids, address) != device.gids.end()) {
+      return open_address(address, device.interface_index);
+    }
+  }
+  return Error{EADDRNOTAVAIL, address.text() + " is no address of a device"};
+}
+
 Result<packet::Flow> Reachability::open_flow(const Device& device,
                                              const engine::AddressVector& path) {
   if (!path.global) {

@@ -26,6 +26,8 @@ class Reachability {
 
   /// Packets to `address` are received, and packets can leave from it.
   Status open_address(const IpAddress& address, unsigned interface);
+  /// The same for an address of any device. EADDRNOTAVAIL: no device has it.
+  Status open_own_address(const IpAddress& address);
   /// The flow of a path but for its source port. Opens its source address.
   [[nodiscard]] Result<packet::Flow> open_flow(const Device& device,
                                                const engine::AddressVector& path);
