@@ -9,7 +9,8 @@
  *
  *   round N: C connections in S s, rate R/s, rss K KiB, fds F
  *
- * vanish kills itself as soon as its request is on the way. serve counts such a one, too.
+ * vanish kills itself as soon as its request is on the way. serve calls such a connection broken, and
+ * goes on until as many as it should are closed.
  */
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -120,7 +121,6 @@ static void destroy(struct connection* c) {
   MUST(ibv_dereg_mr(c->mr) == 0);
   MUST(rdma_destroy_id(c->id) == 0);
   free(c);
-  ++closed;
 }
 
 static void handle_event(enum rdma_cm_event_type type, struct rdma_cm_id* id, int count) {
@@ -148,6 +148,7 @@ static void handle_event(enum rdma_cm_event_type type, struct rdma_cm_id* id, in
     case RDMA_CM_EVENT_DISCONNECTED:
       if (serving) rdma_disconnect(id);
       destroy(c);
+      ++closed;
       return;
     case RDMA_CM_EVENT_TIMEWAIT_EXIT:
       return;
