@@ -11,9 +11,11 @@ import signal
 import time
 
 from cases import LO, WAITING_VETH, Case, compiled, next_tcp_port
-from programs import CaseFailed, tail
+from connections import REFUSED, start_server
+from programs import CaseFailed, need_programs, tail
 
 SOON = 2.0  # seconds; without rdma_cm's help the peer would wait for ever
+START = 30.0  # of a program, on a busy machine
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,10 +26,10 @@ class Deaths(Case):
     def run(self, host, network):
         with contextlib.ExitStack() as stack:
             server = self.start(host, stack, network.server, network, "serve")
-            self.expect(host, server, "^listening")
+            self.expect(host, server, "^listening", START)
             client = self.start(host, stack, network.client, network, "connect", self.port(server))
             for process in (server, client):
-                self.expect(host, process, f"^connected {self.count}$", 30)
+                self.expect(host, process, f"^connected {self.count}$", START)
             return self.body(host, network, stack, server, client)
 
     def body(self, host, network, stack, server, client):
@@ -52,7 +54,7 @@ class Deaths(Case):
                              [compiled(host, "deaths", "-lrdmacm", "-libverbs"), "serve",
                               end.addresses[4], str(next_tcp_port()), "1"])
         stack.callback(process.kill)
-        self.expect(host, process, "^listening")
+        self.expect(host, process, "^listening", START)
         return process
 
     @staticmethod
@@ -120,6 +122,59 @@ class StoppedIsNotDead(Deaths):
 
 
 @dataclasses.dataclass(frozen=True)
+class ChildrenAreNotTheOwner(Deaths):
+    """The end of a forked child ends no connection, and a child that lives keeps none."""
+
+    def body(self, host, network, stack, server, client):
+        os.kill(client.pid, signal.SIGQUIT)
+        self.expect(host, client, "^forked")
+        child = int(re.search(r"^forked (\d+)", client.output(), re.M).group(1))
+        stack.callback(os.kill, child, signal.SIGKILL)
+        self.expect_none_ended(host, server)
+        self.expect_none_ended(host, client)
+        os.kill(client.pid, signal.SIGKILL)
+        self.expect_end(host, server)
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class RpingServerEnds(Case):
+    """rping's server, which only waits for its client, ends when that is killed."""
+
+    def run(self, host, network):
+        need_programs("rping")
+        port = next_tcp_port()
+        server = start_server(host, network, ["rping", "-s", "-a", network.server.addresses[4],
+                                              "-p", str(port)])
+        client = None
+        try:
+            client = self._in_traffic(host, network, server, port)
+            client.kill()
+            server.wait(host.deadline(10))
+            if not re.search("DISCONNECT EVENT", server.output()):
+                raise CaseFailed("it didn't hear of it\n" + tail(server))
+        finally:
+            for process in (client, server):
+                if process:
+                    process.kill()
+        return ""
+
+    @staticmethod
+    def _in_traffic(host, network, server, port):
+        """The first may be refused: the server doesn't listen yet."""
+        argv = ["rping", "-c", "-v", "-a", network.server.addresses[4], "-p", str(port)]
+        deadline = host.deadline(10)
+        while True:
+            client = host.start(network.client.namespace, argv)
+            while not re.search("ping data", client.output()) and client.poll() is None:
+                time.sleep(0.005)
+            if client.poll() is None:
+                return client
+            if time.monotonic() > deadline or not REFUSED.search(client.output()):
+                raise CaseFailed("no connection\n" + tail(client) + tail(server))
+
+
+@dataclasses.dataclass(frozen=True)
 class NeighbourDisconnects(Deaths):
     """On the dead one's host another process is left, which had come before or after it. `dying`
     others die at the same time."""
@@ -137,19 +192,42 @@ class NeighbourDisconnects(Deaths):
 
 @dataclasses.dataclass(frozen=True)
 class NeighbourDiesToo(Deaths):
-    """The process that disconnects for the dead one is killed before the peer could answer; so is
-    the next one. The third one does it."""
+    """What is sent for the dead one is lost; the neighbours that send it are killed as well, but one.
+    That one gets through at last."""
 
     def body(self, host, network, stack, server, client):
-        os.kill(server.pid, signal.SIGSTOP)  # it takes a DREQ and doesn't answer
-        line = [client, *(self.neighbour(host, stack, network.client) for _ in range(2))]
+        need_programs("nft")
+        dying = [client, *(self.neighbour(host, stack, network.client) for _ in range(2))]
         self.neighbour(host, stack, network.client)
-        for process in line:
+        self._lose_all(network.server.namespace)
+        for process in dying:
+            before = self._lost(network.server.namespace)
             os.kill(process.pid, signal.SIGKILL)
             process.wait(host.deadline(SOON))
-        os.kill(server.pid, signal.SIGCONT)
-        self.expect_end(host, server)
+            deadline = host.deadline(10)  # the third retry comes after four seconds
+            while self._lost(network.server.namespace) == before:
+                if time.monotonic() > deadline:
+                    raise CaseFailed("nobody disconnects for it\n" + tail(process))
+                time.sleep(0.01)
+        self.expect_none_ended(host, server)
+        network.server.namespace.run("nft", "delete", "table", "inet", "deaths")
+        self.expect(host, server, f"^disconnected {self.count}, received 0$", 10)
         return ""
+
+    @staticmethod
+    def _lose_all(namespace):
+        namespace.run("nft", "-f", "-", input="""
+            table inet deaths {
+              chain arriving {
+                type filter hook input priority 0;
+                udp dport 4791 counter drop
+              }
+            }""")
+
+    @staticmethod
+    def _lost(namespace):
+        rules = namespace.run("nft", "list", "table", "inet", "deaths")
+        return int(re.search(r"counter packets (\d+)", rules).group(1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +251,8 @@ def all_cases():
         PeerDies(LO, "deaths/server-execs", how=signal.SIGUSR2, who="server"),
         PeerDies(LO, "deaths/300-connections", count=300),
         LastWords(LO, "deaths/last-words", count=8, quick=True),
+        ChildrenAreNotTheOwner(LO, "deaths/children"),
+        RpingServerEnds(LO, "deaths/rping"),
         StoppedIsNotDead(LO, "deaths/stopped"),
         StoppedIsNotDead(WAITING_VETH, "deaths/stopped"),
         NeighbourDisconnects(WAITING_VETH, "deaths/neighbour", quick=True),

@@ -97,8 +97,11 @@ void OrphanSearch::adopt(const RowClaim& row, const registry::ConnectionRecord& 
   const bool peer_is_here = live.have_peer(record);
   if (!records_.adopt(row, orphan.local_id)) return;
   if (const Status opened = open_address_(record.local); !opened) {
-    log(LogLevel::warn, "a killed process had a connection to {}, which isn't told: {}",
-        record.remote.text(), opened.error().message);
+    if (opened.error().message != problem_) {
+      problem_ = opened.error().message;
+      log(LogLevel::warn, "a killed process had connections at {}, whose peers aren't told: {}",
+          record.local.text(), problem_);
+    }
     records_.withdraw(orphan.local_id);
     return;
   }

@@ -8,6 +8,7 @@
 //   on another host  the first process that finds the connection sends the DREQ
 
 #include <functional>
+#include <string>
 
 #include "base/result.h"
 #include "base/time.h"
@@ -63,6 +64,7 @@ class OrphanSearch final : registry::Watcher {
   OpenAddress open_address_;
   Instant wanted_at_{};  // others may have died before we came
   Instant latest_{};
+  std::string problem_;  // the last one that was logged
 };
 
 }  // namespace verbena::host

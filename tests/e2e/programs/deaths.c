@@ -10,12 +10,14 @@
  *   SIGUSR1   sends a message on each connection, and kills itself at once
  *   SIGUSR2   becomes another program, `sleep`
  *   SIGHUP    prints "still COUNT" when that many are connected
+ *   SIGQUIT   forks a child that ends at once, and one that stays; prints "forked PID" of that one
  */
 #include <arpa/inet.h>
 #include <poll.h>
 #include <rdma/rdma_cma.h>
 #include <signal.h>
 #include <sys/signalfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "must.h"
@@ -88,11 +90,25 @@ static void send_and_die(void) {
   raise(SIGKILL);
 }
 
+static void make_children(void) {
+  const pid_t brief = fork();
+  if (brief == 0) exit(0);
+  int status;
+  MUST(brief > 0 && waitpid(brief, &status, 0) == brief && status == 0);
+  const pid_t stays = fork();
+  if (stays == 0) {
+    for (;;) pause();
+  }
+  MUST(stays > 0);
+  say("forked %d\n", stays, 0);
+}
+
 static void obey(int signals) {
   struct signalfd_siginfo info;
   MUST(read(signals, &info, sizeof info) == sizeof info);
   if (info.ssi_signo == SIGUSR1) send_and_die();
   if (info.ssi_signo == SIGHUP) say("still %d\n", connected - disconnected, 0);
+  if (info.ssi_signo == SIGQUIT) make_children();
   if (info.ssi_signo == SIGUSR2) {
     execlp("sleep", "sleep", "100", NULL);
     MUST(!"exec");
@@ -109,6 +125,7 @@ int main(int argc, char** argv) {
   sigaddset(&told, SIGUSR1);
   sigaddset(&told, SIGUSR2);
   sigaddset(&told, SIGHUP);
+  sigaddset(&told, SIGQUIT);
   MUST(sigprocmask(SIG_BLOCK, &told, NULL) == 0);
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[3]))};
   MUST(inet_pton(AF_INET, argv[2], &at.sin_addr) == 1);
