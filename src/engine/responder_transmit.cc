@@ -158,6 +158,12 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
     if (step == ResponseStep::failed) {
       // The memory went away under the READ: the packet that is missing is refused.
       if (!send_answer(services, qp, sink, kNoAccess, response.psn)) return Sent::stalled;
+      if (response.replay) {
+        // A request that arrives late may have been served long ago: that is no error.
+        r.responses.pop_front();
+        ahead.forget();
+        continue;
+      }
       r.responses.clear();
       r.answer.reset();
       enter_error(services, qp, EventKind::qp_access_error);

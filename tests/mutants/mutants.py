@@ -190,10 +190,10 @@ MUTANTS = [
     ("one-atomic-too-few-saved", RESPONDER_EXECUTION,
      "if (r.atomics.size() > qp.attributes.max_dest_rd_atomic)",
      "if (r.atomics.size() >= qp.attributes.max_dest_rd_atomic)"),
-    # RcAnswers.DuplicateReadThroughABadKeyIsIgnored
-    ("read-again-without-memory-check", RESPONDER_DUPLICATES,
-     "check_length(qp, p) || check_memory(services, qp, p)) {",
-     "check_length(qp, p)) {"),
+    # RcAnswers.DuplicateReadOfMemoryThatIsGoneIsRefusedButEndsNothing
+    ("duplicate-read-of-lost-memory-is-an-error", RESPONDER_TRANSMIT,
+     "if (response.replay) {",
+     "if (false) {"),
     # RcAnswers.DuplicateReadNeverReachesBeyondWhatWasAsked
     ("read-again-beyond-what-was-asked", RESPONDER_DUPLICATES,
      "distance(end, r.expected) > 0 ||",
