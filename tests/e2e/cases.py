@@ -45,6 +45,8 @@ class Case:
     label: str
     quick: bool = dataclasses.field(default=False, kw_only=True)
     timeout: float = dataclasses.field(default=60, kw_only=True)
+    # VERBENA_WIRE, for a case of one wire alone. `run.py --wire` leaves such a case out.
+    wire: str = dataclasses.field(default="", kw_only=True)
 
     @property
     def name(self):

@@ -27,14 +27,24 @@ class Progress(Case):
         return output.strip()
 
 
-# How many messages of a size are watched: two millions in all.
-LAST_BYTES = ((64, 1_500_000), (1024, 400_000), (4096, 200_000), (65_536, 30_000), (1 << 20, 2_000))
+# How many messages of a size are watched, at each alignment: four millions in all.
+LAST_BYTES = ((64, 1_500_000), (1024, 400_000), (4096, 200_000), (65_536, 30_000), (1 << 20, 2_000),
+              (4 << 20, 300))
+
+
+def last_byte_cases():
+    for size, rounds in LAST_BYTES:
+        for offset in (0, 13):
+            label = f"progress/last-byte-last-{size}" + ("-odd" if offset else "")
+            case = Progress(LO, label, "last_byte", (rounds, size, offset), timeout=120)
+            yield case
+            # A tenth: sockets are slower.
+            yield dataclasses.replace(case, label=label + "-udp", wire="udp",
+                                      arguments=(max(rounds // 10, 100), size, offset))
 
 
 def all_cases():
-    order = [Progress(LO, f"progress/last-byte-last-{size}", "last_byte", (rounds, size), timeout=120)
-             for size, rounds in LAST_BYTES]
-    return [*order,
+    return [*last_byte_cases(),
             Progress(LO, "progress/served-while-it-computes", timeout=120,
                      arguments=("compute", 500)),
             # The NIC thread comes back at the latest a millisecond after the last poll.

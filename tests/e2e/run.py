@@ -7,8 +7,9 @@
   run.py … --quick                          a small choice, under a minute
   run.py … --soak SECONDS                   in random order, again and again
   run.py … --again 2                        a failed case gets that many further chances
-  run.py … --wire udp                       everything over UDP
+  run.py … --wire udp                       everything over UDP; cases of one wire are left out
   run.py … --only flood --frames 10000000   ten million frames of strangers
+  run.py … --only midway --mebibytes 1024   processes die in the middle of 1 GiB
   run.py --list                             the names of the cases
   run.py --selfcheck                        does this harness notice failures?
 
@@ -53,6 +54,7 @@ import labs_exercises  # noqa: E402
 import labs_readmes  # noqa: E402
 import mpi  # noqa: E402
 import observing  # noqa: E402
+import one_host  # noqa: E402
 import outputs  # noqa: E402
 import pictures  # noqa: E402
 import ports  # noqa: E402
@@ -109,6 +111,8 @@ class Report:
 def run_case(case, host, network, report, chances=1):
     """Reports how it went; True unless it failed and has further chances."""
     start = time.monotonic()
+    if case.wire:
+        host = host.with_wire(case.wire)
     try:
         verdict, words = "ok", case.run(host, network) or ""
     except CaseSkipped as reason:
@@ -232,10 +236,13 @@ def parse_arguments():
                         help="chances of a case that failed [0]")
     parser.add_argument("--frames", metavar="N", type=int, default=flood.FRAMES,
                         help="of the case flood/strangers [%(default)s]")
+    parser.add_argument("--mebibytes", metavar="N", type=int, default=one_host.MEBIBYTES,
+                        help="of the messages in whose middle a process dies [%(default)s]")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2),
                         help="topologies side by side [half the processors]")
     parser.add_argument("--wire", metavar="NAME", default="",
-                        help="VERBENA_WIRE of the programs [what it is by default]")
+                        help="VERBENA_WIRE of the programs, for cases that don't choose it "
+                             "themselves [what it is by default]")
     parser.add_argument("--slow", type=float, default=1.0, help="factor on every time limit")
     parser.add_argument("--keep", action="store_true", help="keep the programs' output")
     parser.add_argument("--list", action="store_true", help="print the cases")
@@ -246,13 +253,16 @@ def parse_arguments():
 def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
+    one_host.MEBIBYTES = args.mebibytes
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
-               progress, pyverbs, raw_packets, robustness, observing, counters, devinfo, tools,
+               progress, one_host, pyverbs, raw_packets, robustness, observing, counters, devinfo,
+               tools,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
                documents, outputs, pictures, environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
-              if re.search(args.only, case.name) and (case.quick or not args.quick)]
+              if re.search(args.only, case.name) and (case.quick or not args.quick)
+              and not (args.wire and case.wire)]
     if args.list:
         print("\n".join(case.name for case in chosen))
         return 0

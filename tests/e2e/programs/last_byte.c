@@ -1,6 +1,7 @@
 /* In which order the bytes of a WRITE appear: two processes on 127.0.0.1.
  *
- *   last_byte ROUNDS SIZE   WRITEs of SIZE bytes into a ring of slots
+ *   last_byte ROUNDS SIZE OFFSET   WRITEs of SIZE bytes into a ring of slots, which begins OFFSET
+ *                                  bytes behind the memory
  *
  * A thread watches the last byte of the next slot, and when it is there, all others must be.
  * Another thread polls, so that copies are made while the first one looks.
@@ -11,19 +12,22 @@
 
 #include "two_ends.h"
 
-enum { kMaxRing = 4 << 20, kMinSlots = 4, kImpatience = 4096 /* looks in vain */ };
+enum { kMaxRing = 16 << 20, kMinSlots = 4, kImpatience = 4096 /* looks in vain */ };
 
 struct ring {
-  size_t size; /* of a slot */
+  size_t size;   /* of a slot */
+  size_t offset; /* of the first one */
   uint64_t slots;
 };
 
-static struct ring ring_of(size_t size) {
+static struct ring ring_of(size_t size, size_t offset) {
   const uint64_t fit = kMaxRing / size;
-  return (struct ring){size, fit < kMinSlots ? kMinSlots : fit > kDepth ? kDepth : fit};
+  return (struct ring){size, offset, fit < kMinSlots ? kMinSlots : fit > kDepth ? kDepth : fit};
 }
 
-static size_t offset_of(struct ring ring, uint64_t round) { return round % ring.slots * ring.size; }
+static size_t offset_of(struct ring ring, uint64_t round) {
+  return ring.offset + round % ring.slots * ring.size;
+}
 
 /* Another one each time that a slot is written. */
 static uint8_t mark_of(struct ring ring, uint64_t round) {
@@ -46,7 +50,7 @@ static void wait_for(const volatile uint8_t* byte, uint8_t mark) {
 }
 
 static void watch(uint64_t rounds, struct ring ring) {
-  struct end e = open_end(0, ring.size * ring.slots);
+  struct end e = open_end(0, ring.offset + ring.size * ring.slots);
   pthread_t poller;
   CHECK(pthread_create(&poller, NULL, poll_until_over, &e) == 0);
   const size_t stride = ring.size <= 4096 ? 1 : 61;
@@ -71,7 +75,7 @@ static void watch(uint64_t rounds, struct ring ring) {
 }
 
 static void write_marks(uint64_t rounds, struct ring ring) {
-  struct end e = open_end(1, ring.size * ring.slots);
+  struct end e = open_end(1, ring.offset + ring.size * ring.slots);
   uint64_t completed = 0;
   for (uint64_t round = 0; round < rounds; ++round) {
     while (round >= completed + ring.slots || round >= shared->answered + ring.slots) {
@@ -84,15 +88,16 @@ static void write_marks(uint64_t rounds, struct ring ring) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 3) return fprintf(stderr, "last_byte ROUNDS SIZE\n"), 2;
+  if (argc != 4) return fprintf(stderr, "last_byte ROUNDS SIZE OFFSET\n"), 2;
   const uint64_t rounds = strtoull(argv[1], NULL, 10);
   const size_t size = strtoull(argv[2], NULL, 10);
   CHECK(rounds > 0 && size > 0);
+  const struct ring ring = ring_of(size, strtoull(argv[3], NULL, 10));
   const pid_t writer = fork_ends();
   if (writer == 0) {
-    write_marks(rounds, ring_of(size));
+    write_marks(rounds, ring);
     return 0;
   }
-  watch(rounds, ring_of(size));
+  watch(rounds, ring);
   return join_ends(writer);
 }
