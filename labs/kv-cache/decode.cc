@@ -113,7 +113,7 @@ class Decode {
   void check_block(const Fetch& fetch) {
     const Found found = inspect(fetch.landed, fetch.wanted);
     if (found == Found::whole) return;
-    if (reused_ + torn_ == 0) {
+    if (found == Found::reused && reused_ == 0) {
       lab::say("request {}, block {}: slot {} is in generation {}, the block table says {}",
                fetch.request, fetch.wanted.number, fetch.place.slot,
                tag_of(fetch.landed).generation, fetch.place.generation);
