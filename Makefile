@@ -44,10 +44,14 @@ test: everything ## runs every test
 	@scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"
 	@$(call ctest_preset,release)
 	@tests/e2e/run.py --build build/release --again 2
+	@tests/e2e/run.py --build build/release --again 2 --wire udp --quick --only '^lo/'
 
-test-all: test ## runs test, more random programs, a short soak, the tests with each sanitizer, fuzzers (60 s each) and mutants
+test-all: test ## runs test, more random programs, the end-to-end cases of one host over UDP, a short soak, the tests with each sanitizer, fuzzers (60 s each) and mutants
 	@scripts/deps.sh fuzz
 	@$(call property_tests,10000)
+	@# Two network namespaces are two hosts: everything between them is UDP already.
+	@tests/e2e/run.py --build build/release --again 2 --wire udp --only '^lo' --mebibytes 1024
+	@tests/e2e/run.py --build build/release --again 2 --only '/midway/' --mebibytes 1024
 	@tests/e2e/run.py --build build/release --soak 120
 	@$(call build_preset,asan); $(call ctest_preset,asan)
 	@$(call build_preset,tsan); $(call ctest_preset,tsan)
