@@ -1,7 +1,9 @@
 // The functions of libc that change the handlers of SIGSEGV and SIGBUS, or a thread's signal mask.
 // Copies to and from the program's memory need both (memory/fault_handler.h); the program doesn't
-// notice. Older functions (sigset, sigvec, siginterrupt) pass by, and are noticed within a
+// notice. longjmp() out of a handler may leave a mask that no hook saw, and is noticed within a
 // millisecond.
+
+#include <ucontext.h>
 
 #include <csignal>
 
@@ -14,6 +16,14 @@ VERBENA_EXPORT sighandler_t bsd_signal(int signal, sighandler_t handler) noexcep
 VERBENA_EXPORT sighandler_t ssignal(int signal, sighandler_t handler) noexcept;
 VERBENA_EXPORT sighandler_t sysv_signal(int signal, sighandler_t handler) noexcept;
 VERBENA_EXPORT sighandler_t __sysv_signal(int signal, sighandler_t handler) noexcept;
+
+VERBENA_EXPORT int sigblock(int mask) noexcept;
+VERBENA_EXPORT int sigsetmask(int mask) noexcept;
+// From System V: a handler and a mask at once.
+VERBENA_EXPORT sighandler_t sigset(int signal, sighandler_t disposition) noexcept;
+VERBENA_EXPORT int sigignore(int signal) noexcept;
+VERBENA_EXPORT int sighold(int signal) noexcept;
+VERBENA_EXPORT int sigrelse(int signal) noexcept;
 
 using namespace verbena;
 
@@ -32,6 +42,16 @@ sighandler_t set_handler(int signal, sighandler_t handler, int flags) {
   return host::set_program_action(signal, &action, &old) == 0 ? old.sa_handler : SIG_ERR;
 }
 
+/// As sigset() does it, without the mask.
+sighandler_t set_disposition(int signal, sighandler_t disposition) {
+  struct sigaction action {};
+  struct sigaction old {};
+  action.sa_handler = disposition;
+  sigemptyset(&action.sa_mask);
+  const auto* const wanted = disposition == SIG_HOLD ? nullptr : &action;
+  return host::set_program_action(signal, wanted, &old) == 0 ? old.sa_handler : SIG_ERR;
+}
+
 constexpr int kBsd = SA_RESTART;
 constexpr int kSystemV = static_cast<int>(SA_RESETHAND | SA_NODEFER);
 
@@ -39,6 +59,7 @@ constexpr int kSystemV = static_cast<int>(SA_RESETHAND | SA_NODEFER);
 [[gnu::constructor]] void look_up_signals() {
   static_cast<void>(front::next::get<"sigaction", decltype(sigaction)>());
   static_cast<void>(front::next::get<"signal", Signal>());
+  static_cast<void>(front::next::get<"__sysv_signal", Signal>());
   static_cast<void>(front::next::get<"sigprocmask", decltype(sigprocmask)>());
   static_cast<void>(front::next::get<"pthread_sigmask", decltype(pthread_sigmask)>());
 }
@@ -81,4 +102,59 @@ VERBENA_EXPORT int sigprocmask(int how, const sigset_t* set, sigset_t* old) noex
 VERBENA_EXPORT int pthread_sigmask(int how, const sigset_t* set, sigset_t* old) noexcept {
   if (set != nullptr) host::signal_mask_changes();
   return front::next::get<"pthread_sigmask", decltype(pthread_sigmask)>()(how, set, old);
+}
+
+int sigblock(int mask) noexcept {
+  host::signal_mask_changes();
+  return front::next::get<"sigblock", int(int)>()(mask);
+}
+
+int sigsetmask(int mask) noexcept {
+  host::signal_mask_changes();
+  return front::next::get<"sigsetmask", int(int)>()(mask);
+}
+
+int sighold(int signal) noexcept {
+  host::signal_mask_changes();
+  return front::next::get<"sighold", int(int)>()(signal);
+}
+
+int sigrelse(int signal) noexcept {
+  host::signal_mask_changes();
+  return front::next::get<"sigrelse", int(int)>()(signal);
+}
+
+int sigignore(int signal) noexcept {
+  if (!host::keeps_program_action(signal)) {
+    return front::next::get<"sigignore", int(int)>()(signal);
+  }
+  return set_disposition(signal, SIG_IGN) == SIG_ERR ? -1 : 0;
+}
+
+sighandler_t sigset(int signal, sighandler_t disposition) noexcept {
+  if (!host::keeps_program_action(signal)) {
+    host::signal_mask_changes();
+    return front::next::get<"sigset", Signal>()(signal, disposition);
+  }
+  const sighandler_t old = set_disposition(signal, disposition);
+  if (old == SIG_ERR) return old;
+  sigset_t only;
+  sigset_t before;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  const int how = disposition == SIG_HOLD ? SIG_BLOCK : SIG_UNBLOCK;
+  if (::sigprocmask(how, &only, &before) != 0) return SIG_ERR;
+  return sigismember(&before, signal) != 0 ? SIG_HOLD : old;
+}
+
+// These go to another mask without asking libc's functions.
+
+VERBENA_EXPORT int setcontext(const ucontext_t* to) noexcept {
+  host::signal_mask_changes();
+  return front::next::get<"setcontext", int(const ucontext_t*)>()(to);
+}
+
+VERBENA_EXPORT int swapcontext(ucontext_t* from, const ucontext_t* to) noexcept {
+  host::signal_mask_changes();
+  return front::next::get<"swapcontext", int(ucontext_t*, const ucontext_t*)>()(from, to);
 }

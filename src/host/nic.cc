@@ -9,6 +9,7 @@
 
 #include "host/config.h"
 #include "host/nic_state.h"
+#include "host/program_signals.h"
 #include "host/shutdown/drain.h"
 #include "host/shutdown/fork_handlers.h"
 #include "memory/fault_handler.h"
@@ -36,7 +37,7 @@ Result<Nic*> Nic::instance() {
   auto state = State::create();
   if (!state) return state.error();
   if (auto started = (*state)->start(); !started) return started.error();
-  memory::catch_faults();
+  if (program_signals_are_hooked()) memory::catch_faults();
 
   // The child of a fork() starts afresh: it closes what it inherited and forgets the rest.
   // With the shards locked, it finds nothing half-changed.

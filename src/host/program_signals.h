@@ -13,4 +13,8 @@ int set_program_action(int signal, const struct sigaction* action, struct sigact
 /// The mask of the calling thread is changing. Async-signal-safe.
 void signal_mask_changes();
 
+/// The program's calls come to the hooks. Not so where the library was loaded by dlopen(): libc
+/// stands before it.
+[[nodiscard]] bool program_signals_are_hooked();
+
 }  // namespace verbena::host

@@ -15,6 +15,7 @@
 
 #include "base/spin_lock.h"
 #include "memory/guarded_copy.h"
+#include "memory/guarded_word.h"
 
 // sigaction() of libc itself: what stands before it (a sanitizer's, our own hook) is not asked.
 extern "C" int __sigaction(int signal, const struct sigaction* action,
@@ -40,6 +41,8 @@ struct ProgramAction {
 std::array<ProgramAction, kSignals.size()> program_actions;
 /// Guards program_actions. Its holders have all signals blocked.
 SpinLock actions_lock;
+/// Bits of the signals that the program ignores: a fault ends the process at once, in any thread.
+std::atomic<std::uint64_t> ignored{0};
 /// The process that catches faults; 0: none yet. A child of vfork() runs in our memory, but its
 /// handlers are its own.
 std::atomic<pid_t> owner{0};
@@ -49,6 +52,7 @@ struct Check {
   bool caught = false;
 };
 [[gnu::tls_model("initial-exec")]] constinit thread_local Check check;
+[[gnu::tls_model("initial-exec")]] constinit thread_local bool passes_signals_on = false;
 
 ProgramAction* action_of(int signal) {
   for (std::size_t i = 0; i < kSignals.size(); ++i) {
@@ -62,8 +66,8 @@ std::uint64_t bit_of(int signal) { return std::uint64_t{1} << (signal - 1); }
 /// Bits of the thread's mask. By the system call: libc's functions are hooked.
 std::uint64_t signal_mask() {
   std::uint64_t mask = 0;
-  ::syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, kSignalBytes);
-  return mask;
+  const auto failed = ::syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, kSignalBytes);
+  return failed == 0 ? mask : ~std::uint64_t{0};
 }
 
 /// All signals are blocked in its scope, and the lock is held.
@@ -100,11 +104,20 @@ std::uintptr_t pc_of(const ucontext_t&) { return 0; }
 void set_pc(ucontext_t&, std::uintptr_t) {}
 #endif
 
-/// The kernel raised it, because of an instruction. Others come by kill() and the like, or say that
-/// memory has gone bad that nobody has touched yet.
+/// The kernel raised it, because of the instruction at the pc. Others come by kill() and the like,
+/// say that memory has gone bad that nobody has touched yet, or come late (memory tags).
 bool is_fault(const siginfo_t& info) {
+#if defined(SEGV_MTEAERR)
+  if (info.si_signo == SIGSEGV && info.si_code == SEGV_MTEAERR) return false;
+#endif
   const bool warning = info.si_signo == SIGBUS && info.si_code == BUS_MCEERR_AO;
   return info.si_code > 0 && !warning;
+}
+
+/// 0: the instruction is none of the guarded ones.
+std::uintptr_t landing_of(std::uintptr_t pc) {
+  const std::uintptr_t landing = landing_of_guarded_copy(pc);
+  return landing != 0 ? landing : landing_of_guarded_word(pc);
 }
 
 /// The default action, now that the signal can't be meant for anybody else.
@@ -112,32 +125,57 @@ void take_default_action(int signal, const siginfo_t& info) {
   struct sigaction by_default {};
   by_default.sa_handler = SIG_DFL;
   __sigaction(signal, &by_default, nullptr);
-  // A faulting instruction faults again. Another signal must be sent again: it is blocked now, and
-  // comes when we return.
-  if (!is_fault(info)) ::syscall(SYS_tgkill, ::getpid(), ::syscall(SYS_gettid), signal);
+  // A faulting instruction faults again. Another signal must be sent again, with what a core dump
+  // says of its sender: it is blocked now, and comes when we return.
+  if (is_fault(info)) return;
+  const auto self = ::syscall(SYS_gettid);
+  if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), self, signal, &info) != 0) {
+    ::syscall(SYS_tgkill, ::getpid(), self, signal);
+  }
+}
+
+/// Somebody has sent the signal to the process, and the kernel chose our thread because it doesn't
+/// block it. The program's threads may: then it waits for sigwait() or a signalfd. Copies of this
+/// thread are system calls from now on.
+void pass_on(int signal, const siginfo_t& info, ucontext_t& where) {
+  sigaddset(&where.uc_sigmask, signal);
+  const std::uint64_t mask = bit_of(signal);
+  ::syscall(SYS_rt_sigprocmask, SIG_BLOCK, &mask, nullptr, kSignalBytes);
+  signal_mask_changed();
+  if (::syscall(SYS_rt_sigqueueinfo, ::getpid(), signal, &info) != 0) ::kill(::getpid(), signal);
+}
+
+/// What the program wants to be called now. nullptr: nothing, the default action is due.
+Handler take_handler(ProgramAction& action) {
+  Handler handler = action.handler.load();
+  while (handler != nullptr && action.once.load()) {
+    if (action.handler.compare_exchange_strong(handler, nullptr)) break;
+  }
+  return handler;
 }
 
 // An exception may pass through: programs throw from handlers.
 void on_signal(int signal, siginfo_t* info, void* context) {
   auto& where = *static_cast<ucontext_t*>(context);
-  if (is_fault(*info)) {
-    if (const std::uintptr_t landing = landing_of_guarded_copy(pc_of(where))) {
-      set_pc(where, landing);
-      return;
-    }
+  const bool fault = is_fault(*info);
+  if (const std::uintptr_t landing = fault ? landing_of(pc_of(where)) : 0) {
+    set_pc(where, landing);
+    return;
   }
-  ProgramAction& action = *action_of(signal);
-  Handler handler = action.handler.load();
-  if (handler != nullptr && action.once.load() &&
-      !action.handler.compare_exchange_strong(handler, nullptr)) {
-    handler = nullptr;  // another thread's signal came first
+  const int error = errno;
+  if (!fault && passes_signals_on) {
+    pass_on(signal, *info, where);
+    errno = error;
+    return;
   }
+  const Handler handler = take_handler(*action_of(signal));
   if (handler == nullptr) {
-    const int error = errno;
     take_default_action(signal, *info);
     errno = error;
     return;
   }
+  // It runs with signals blocked, may use the verbs, and may never return.
+  signal_mask_changed();
   handler(signal, info, context);
 }
 
@@ -164,24 +202,58 @@ struct sigaction program_sees(int signal) {
   return action.wanted;
 }
 
-/// The lock is held.
-int install(int signal, const struct sigaction& wanted) {
+/// What the kernel is asked to do where the program wants `wanted`.
+struct sigaction around(const struct sigaction& wanted) {
   // An ignored signal stays ignored after exec(), which a handler wouldn't.
-  if (wanted.sa_handler == SIG_IGN) return __sigaction(signal, &wanted, nullptr);
-  const bool by_default = wanted.sa_handler == SIG_DFL;
+  if (wanted.sa_handler == SIG_IGN) return wanted;
   struct sigaction ours = wanted;
-  ours.sa_sigaction = &on_signal;
-  if (by_default) {
+  if (wanted.sa_handler == SIG_DFL) {
     ours.sa_flags = SA_ONSTACK;
     sigemptyset(&ours.sa_mask);
   }
+  ours.sa_sigaction = &on_signal;
   ours.sa_flags = static_cast<int>((static_cast<unsigned>(ours.sa_flags) | SA_SIGINFO) &
                                    ~static_cast<unsigned>(SA_RESETHAND));
-  ProgramAction& action = *action_of(signal);
+  return ours;
+}
+
+void keep(ProgramAction& action, const struct sigaction& wanted) {
+  const bool handled = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
   action.wanted = wanted;
   action.once = (static_cast<unsigned>(wanted.sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0;
-  action.handler = by_default ? nullptr : wanted.sa_sigaction;
-  return __sigaction(signal, &ours, nullptr);
+  action.handler = handled ? wanted.sa_sigaction : nullptr;
+}
+
+/// The lock is held. `displaced`: what the kernel had.
+int install(int signal, const struct sigaction& wanted, struct sigaction* displaced = nullptr) {
+  ProgramAction& action = *action_of(signal);
+  const struct sigaction before = action.wanted;
+  const struct sigaction asked = around(wanted);
+  keep(action, wanted);
+  if (!is_ours(asked)) ignored.fetch_or(bit_of(signal));  // before the kernel ignores it
+  const int failed = __sigaction(signal, &asked, displaced);
+  if (failed != 0) keep(action, before);  // a sandbox may forbid it
+  if (failed == 0 && is_ours(asked)) ignored.fetch_and(~bit_of(signal));
+  return failed;
+}
+
+/// The lock is held. A thread that was in libc's own sigaction() meanwhile has its way.
+void take_over(int signal) {
+  struct sigaction wanted = program_sees(signal);
+  for (;;) {
+    struct sigaction displaced = wanted;
+    if (install(signal, wanted, &displaced) != 0) return;
+    if (is_ours(displaced) || displaced.sa_sigaction == wanted.sa_sigaction) return;
+    wanted = displaced;
+  }
+}
+
+/// In a child of vfork(), or of a bare clone(): its handlers are its own, what we keep is its
+/// parent's.
+int set_action_in_child(int signal, const struct sigaction* action, struct sigaction* old) {
+  const int result = __sigaction(signal, action, old);
+  if (result == 0 && old != nullptr && is_ours(*old)) *old = action_of(signal)->wanted;
+  return result;
 }
 
 }  // namespace
@@ -191,10 +263,7 @@ void catch_faults() {
   if (owner.load() == ::getpid()) return;
   const ActionsHolder holder;
   if (owner.exchange(::getpid()) == ::getpid()) return;
-  for (const int signal : kSignals) {
-    const struct sigaction before = program_sees(signal);
-    install(signal, before);
-  }
+  for (const int signal : kSignals) take_over(signal);
 }
 
 void check_fault_handlers(Instant now) {
@@ -205,13 +274,14 @@ void check_fault_handlers(Instant now) {
                  is_installed(SIGSEGV) && is_installed(SIGBUS);
 }
 
-bool faults_are_caught() { return check.caught; }
+bool faults_are_caught() { return check.caught && ignored.load(std::memory_order_relaxed) == 0; }
 
-bool handles_fault_signal(int signal) {
-  return action_of(signal) != nullptr && owner.load() == ::getpid();
-}
+void pass_sent_signals_on() { passes_signals_on = true; }
+
+bool handles_fault_signal(int signal) { return action_of(signal) != nullptr && owner.load() != 0; }
 
 int set_program_action(int signal, const struct sigaction* action, struct sigaction* old) {
+  if (owner.load() != ::getpid()) return set_action_in_child(signal, action, old);
   // Whatever is wrong with the program's pointers is found before the lock is taken.
   struct sigaction wanted {};
   if (action != nullptr) wanted = *action;

@@ -27,13 +27,16 @@ void check_fault_handlers(Instant now);
 /// What check_fault_handlers() found for this thread. False: it was not called yet.
 [[nodiscard]] bool faults_are_caught();
 
+/// The calling thread is ours, not the program's: of these signals, it takes its own faults alone.
+void pass_sent_signals_on();
+
 // What the hooks of libc's functions need (front/preload/signal_hooks.cc).
 
 /// The handler of this signal is ours to install: set_program_action() instead of sigaction().
 [[nodiscard]] bool handles_fault_signal(int signal);
-/// As sigaction(), for what the program sees: its own handlers alone.
+/// As sigaction(), for what the program sees: its own handlers alone. Also in a child of vfork().
 int set_program_action(int signal, const struct sigaction* action, struct sigaction* old);
-/// This thread has changed its signal mask. Async-signal-safe.
+/// This thread changes its signal mask. Async-signal-safe.
 void signal_mask_changed();
 
 /// In a forked child, which has the handlers, too.

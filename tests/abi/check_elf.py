@@ -72,6 +72,9 @@ HOOKS = {"_exit", "_Exit",
          "opendir", "readdir", "readdir64", "closedir", "rewinddir", "seekdir", "telldir",
          "dirfd", "scandir", "scandir64", "glob", "glob64",
          "fstat", "fstat64", "write", "close", "dup", "dup2", "dup3", "fcntl", "fcntl64",
+         "sigaction", "signal", "bsd_signal", "ssignal", "sysv_signal", "__sysv_signal",
+         "sigprocmask", "pthread_sigmask", "sigblock", "sigsetmask", "sigset", "sigignore",
+         "sighold", "sigrelse", "setcontext", "swapcontext",
          "read", "__read_chk", "readv", "pread", "pread64", "__pread_chk", "__pread64_chk",
          "ibv_query_gid_type"}  # at every private node
 

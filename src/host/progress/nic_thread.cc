@@ -16,6 +16,7 @@
 
 #include "host/clock.h"
 #include "host/log.h"
+#include "memory/fault_handler.h"
 #include "system/kernel_calls.h"
 
 namespace verbena::host {
@@ -210,6 +211,7 @@ NicThread::Step NicThread::carry_out(const Step& step) {
 }
 
 void NicThread::run() {
+  memory::pass_sent_signals_on();
   for (Step step = policy_.start(now());;) step = carry_out(step);
 }
 

@@ -4,12 +4,19 @@
 #include "memory/fault_handler.h"
 
 #include <gtest/gtest.h>
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csetjmp>
+#include <cstddef>
 #include <cstdint>
 #include <thread>
 
@@ -263,10 +270,19 @@ TEST_F(FaultHandler, IsInheritedByAChildButNotSharedWithOneOfVfork) {
               });
               CHECK_HERE(forked == 0);
               const pid_t child = vfork();
-              if (child == 0) _exit(handles_fault_signal(SIGSEGV) ? 1 : 0);
+              if (child == 0) {
+                struct sigaction seen {};
+                const auto mine = with(leave);
+                const bool own = set_program_action(SIGSEGV, &mine, &seen) == 0 &&
+                                 seen.sa_handler == SIG_DFL && !caught();
+                _exit(own ? 0 : 1);
+              }
               int status = -1;
               waitpid(child, &status, 0);
-              CHECK_HERE(status == 0 && handles_fault_signal(SIGSEGV));
+              CHECK_HERE(status == 0 && caught() && copy_faults());
+              struct sigaction seen {};
+              set_program_action(SIGSEGV, nullptr, &seen);
+              CHECK_HERE(seen.sa_handler == SIG_DFL);
             }),
             0);
 }
@@ -288,6 +304,132 @@ TEST_F(FaultHandler, ManyThreadsFaultAtOnceWhileHandlersChange) {
               for (int i = 0; i < 20'000; ++i) CHECK_HERE(copy_faults());
               copies.join();
               CHECK_HERE(times == 0);
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, IsNotTrustedInHandlersThatBlockTheSignal) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              CHECK_HERE(caught());
+              const auto mine = with([](int, siginfo_t*, void*) {
+                times = faults_are_caught() || caught() ? 2 : 1;
+                siglongjmp(way_out, 1);
+              });
+              set_program_action(SIGSEGV, &mine, nullptr);
+              CHECK_HERE(caught());
+              if (sigsetjmp(way_out, 1) == 0) touch();
+              CHECK_HERE(times == 1 && caught());
+              if (sigsetjmp(way_out, 0) == 0) touch();  // leaves the handler's mask behind
+              CHECK_HERE(!faults_are_caught() && !caught());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, IsNotTrustedByAnyThreadOnceTheSignalIsIgnored) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              std::atomic<int> step{0};
+              bool before = false, after = true;
+              std::thread other{[&] {
+                before = caught();
+                step = 1;
+                step.notify_one();
+                step.wait(1);
+                after = faults_are_caught();  // without looking again
+              }};
+              step.wait(0);
+              struct sigaction ignore {};
+              ignore.sa_handler = SIG_IGN;
+              CHECK_HERE(set_program_action(SIGBUS, &ignore, nullptr) == 0);
+              step = 2;
+              step.notify_one();
+              other.join();
+              CHECK_HERE(before && !after);
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, KeepsWhatASentSignalSaysOfItsSender) {
+  const pid_t child = fork();
+  if (child == 0) {
+    catch_faults();
+    ptrace(PTRACE_TRACEME, 0, nullptr, nullptr);
+    sigqueue(getpid(), SIGSEGV, {.sival_int = 42});
+    _exit(0);
+  }
+  int values[2]{}, status = 0;
+  for (int& value : values) {  // on its way to our handler, then to the default action
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSTOPPED(status) && WSTOPSIG(status) == SIGSEGV) << status;
+    siginfo_t info{};
+    ASSERT_EQ(ptrace(PTRACE_GETSIGINFO, child, nullptr, &info), 0);
+    value = info.si_code == SI_QUEUE ? info.si_value.sival_int : -1;
+    ptrace(PTRACE_CONT, child, nullptr, SIGSEGV);
+  }
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) << status;
+  EXPECT_EQ(values[0], 42);
+  EXPECT_EQ(values[1], 42);
+}
+
+TEST_F(FaultHandler, OfOurThreadsLeavesSentSignalsToTheProgramsThreads) {
+  EXPECT_EQ(in_child([] {
+              sigset_t fault;
+              sigemptyset(&fault);
+              sigaddset(&fault, SIGSEGV);
+              catch_faults();
+              std::atomic<bool> ready = false;
+              std::thread ours{[&] {
+                pass_sent_signals_on();
+                CHECK_HERE(caught() && copy_faults());
+                ready = true;
+                ready.notify_one();
+                pause();
+              }};
+              ready.wait(false);
+              pthread_sigmask(SIG_BLOCK, &fault, nullptr);
+              CHECK_HERE(kill(getpid(), SIGSEGV) == 0);
+              CHECK_HERE(sigwaitinfo(&fault, nullptr) == SIGSEGV);
+              _exit(0);  // `ours` sleeps for ever
+            }),
+            0);
+}
+
+/// This thread's calls of `number` fail with EPERM from now on.
+void forbid(std::uint32_t number) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter{std::size(program), program};
+  CHECK_HERE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+  CHECK_HERE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0);
+}
+
+TEST_F(FaultHandler, IsNotTrustedWhereASandboxHidesTheMask) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              CHECK_HERE(caught());
+              forbid(SYS_rt_sigprocmask);
+              CHECK_HERE(!caught());
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, IsNotChangedWhereASandboxForbidsIt) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              const auto mine = with(leave);
+              CHECK_HERE(set_program_action(SIGSEGV, &mine, nullptr) == 0);
+              forbid(SYS_rt_sigaction);
+              struct sigaction by_default {};
+              CHECK_HERE(set_program_action(SIGSEGV, &by_default, nullptr) == -1 && errno == EPERM);
+              CHECK_HERE(!caught());
+              if (sigsetjmp(way_out, 1) == 0) touch();
+              CHECK_HERE(times == 1);
             }),
             0);
 }
