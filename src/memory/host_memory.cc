@@ -9,6 +9,7 @@
 
 #include "memory/fault_handler.h"
 #include "memory/guarded_copy.h"
+#include "memory/guarded_word.h"
 #include "memory/program_memory.h"
 #include "system/kernel_calls.h"
 
@@ -80,6 +81,23 @@ bool HostMemory::scatter_all(std::span<const Copy> list) {
 
 // ---- by the kernel
 
+namespace {
+
+/// The kernel may copy a piece by string instructions, whose stores are seen in any order; but a
+/// piece is seen before the next one. Returns how many pieces there are.
+int last_byte_apart(iovec* pieces, std::uint64_t address, std::size_t bytes) {
+  auto* const at = reinterpret_cast<std::uint8_t*>(address);
+  if (bytes < 2) {
+    pieces[0] = {at, bytes};
+    return 1;
+  }
+  pieces[0] = {at, bytes - 1};
+  pieces[1] = {at + bytes - 1, 1};
+  return 2;
+}
+
+}  // namespace
+
 bool HostMemory::write_frame(std::span<const Segment> from, std::span<std::uint8_t> into) {
   if (!frames_.hold(into)) {  // in a ring between processes
     const std::span<std::uint8_t> scratch = frames_.scratch();
@@ -107,7 +125,9 @@ bool HostMemory::read_frame(std::span<const std::uint8_t> from, std::span<const 
   }
   auto at = frames_.offset_of(from.data());
   for (const Segment& s : into) {
-    const auto n = kernel::pread(frames_.fd(), reinterpret_cast<void*>(s.address), s.length, at);
+    std::array<iovec, 2> pieces;
+    const int count = last_byte_apart(pieces.data(), s.address, s.length);
+    const auto n = kernel::preadv(frames_.fd(), pieces.data(), count, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
   }
@@ -141,14 +161,14 @@ bool HostMemory::read_frames(std::span<const Copy> list) {
     std::size_t count = 0;
     std::size_t bytes = 0;
     std::size_t taken = 0;
-    for (; taken < list.size() && count + 2 <= kMaxPieces; ++taken) {
+    for (; taken < list.size() && count + 3 <= kMaxPieces; ++taken) {
       const Copy& c = list[taken];
       if (!frames_.hold(c.from)) break;
       const auto end = begin + static_cast<off_t>(bytes), next = frames_.offset_of(c.from.data());
       if (next < end || next - end > static_cast<off_t>(kMaxGap)) break;
       const auto gap = static_cast<std::size_t>(next - end);
       if (gap > 0) pieces[count++] = {nowhere.data(), gap};
-      pieces[count++] = {reinterpret_cast<void*>(c.to), c.from.size()};
+      count += static_cast<std::size_t>(last_byte_apart(&pieces[count], c.to, c.from.size()));
       bytes += gap + c.from.size();
     }
     const auto n = kernel::preadv(frames_.fd(), pieces.data(), static_cast<int>(count), begin);
@@ -158,34 +178,44 @@ bool HostMemory::read_frames(std::span<const Copy> list) {
   return true;
 }
 
+// ---- words
+
 namespace {
 
-/// The word, if the program could write it now.
-std::uint64_t* writable_word(std::uint64_t address) {
-  return prepare_program_memory({address, sizeof(std::uint64_t)}, /*write=*/true)
-             ? reinterpret_cast<std::uint64_t*>(address)
-             : nullptr;
+std::uint64_t* word_at(std::uint64_t address) { return reinterpret_cast<std::uint64_t*>(address); }
+
+/// Where faults aren't caught: the program could write the word now.
+bool is_writable_word(std::uint64_t address) {
+  return prepare_program_memory({address, sizeof(std::uint64_t)}, /*write=*/true).ok();
+}
+
+std::optional<std::uint64_t> held_by(const GuardedWord& word) {
+  if (word.done == 0) return std::nullopt;
+  return word.held;
 }
 
 }  // namespace
 
 std::optional<std::uint64_t> HostMemory::compare_swap(std::uint64_t address, std::uint64_t compare,
                                                       std::uint64_t swap) {
-  std::uint64_t* const word = writable_word(address);
-  if (word == nullptr) return std::nullopt;
+  std::uint64_t* const word = word_at(address);
+  if (faults_are_caught()) return held_by(guarded_compare_swap(word, compare, swap));
+  if (!is_writable_word(address)) return std::nullopt;
   std::atomic_ref{*word}.compare_exchange_strong(compare, swap);
   return compare;  // what it held, either way
 }
 
 std::optional<std::uint64_t> HostMemory::fetch_add(std::uint64_t address, std::uint64_t add) {
-  std::uint64_t* const word = writable_word(address);
-  if (word == nullptr) return std::nullopt;
+  std::uint64_t* const word = word_at(address);
+  if (faults_are_caught()) return held_by(guarded_fetch_add(word, add));
+  if (!is_writable_word(address)) return std::nullopt;
   return std::atomic_ref{*word}.fetch_add(add);
 }
 
 bool HostMemory::store(std::uint64_t address, std::uint64_t value) {
-  std::uint64_t* const word = writable_word(address);
-  if (word == nullptr) return false;
+  std::uint64_t* const word = word_at(address);
+  if (faults_are_caught()) return guarded_store(word, value).done != 0;
+  if (!is_writable_word(address)) return false;
   std::atomic_ref{*word}.store(value);
   return true;
 }

@@ -10,8 +10,8 @@ namespace verbena::memory {
 
 /// The program's own memory. Where faults are caught (fault_handler.h), copies are made in user
 /// mode. Elsewhere, and after a fault, they are pread() and pwrite() on the frames' memfd: the
-/// kernel answers EFAULT where a load or store would raise a signal. Both ascend, and are done on
-/// return. See docs/decisions/004-safe-copies.md.
+/// kernel answers EFAULT where a load or store would raise a signal. Both put the last byte of each
+/// copy in its place last, and are done on return. See docs/decisions/004-safe-copies.md.
 class HostMemory final : public Dma {
  public:
   /// `frames` outlives it.
@@ -26,8 +26,8 @@ class HostMemory final : public Dma {
   [[nodiscard]] bool gather_parts(std::uint64_t address, const FrameParts& into) override;
   [[nodiscard]] bool scatter_all(std::span<const Copy> list) override;
 
-  // CPU atomics. The word is made sure of first, but a program that unmaps it at that very
-  // moment still gets the signal.
+  // CPU atomics. Where faults aren't caught, the word is made sure of first, but a program that
+  // unmaps it at that very moment gets the signal.
   [[nodiscard]] std::optional<std::uint64_t> compare_swap(std::uint64_t address,
                                                           std::uint64_t compare,
                                                           std::uint64_t swap) override;

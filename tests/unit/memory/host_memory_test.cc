@@ -8,7 +8,9 @@
 #include <array>
 #include <numeric>
 #include <optional>
+#include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "memory/fault_handler.h"
@@ -197,6 +199,33 @@ TEST_P(Words, ThatAreGoneOrReadOnlyAreRefused) {
     EXPECT_FALSE(memory->fetch_add(address, 1));
     EXPECT_FALSE(memory->store(address, 1));
   }
+}
+
+TEST_P(Words, MayComeAndGoAtAnyMoment) {
+  if (!GetParam()) GTEST_SKIP() << "the kernel has no call for atomic words";
+  auto* const page = static_cast<std::uint64_t*>(
+      mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  std::uint64_t done = 0, refused = 0;
+  {
+    const std::jthread takes{[page](const std::stop_token& stop) {
+      for (int left = PROT_NONE; !stop.stop_requested(); left ^= PROT_READ) {
+        mprotect(page, 4096, left);
+        mprotect(page, 4096, PROT_READ | PROT_WRITE);
+      }
+    }};
+    while (done < 100'000 || refused < 100) {
+      check_fault_handlers(Instant{});
+      if (memory->fetch_add(address_of(page), 1)) {
+        ++done;
+      } else {
+        ++refused;
+      }
+      static_cast<void>(memory->compare_swap(address_of(page + 1), 0, 0));
+      static_cast<void>(memory->store(address_of(page + 2), 7));
+    }
+  }
+  EXPECT_EQ(page[0], done) << "what was refused was not done";
+  munmap(page, 4096);
 }
 
 std::string name_of(const testing::TestParamInfo<bool>& way) {
