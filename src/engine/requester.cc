@@ -355,8 +355,9 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
   FramesAhead ahead;
   for (unsigned sent = 0; r.wqe != qp.sq.tail(); ++sent) {
     if (r.fault) {
-      // Requests before the faulty one complete first.
-      if (qp.sq.head() == r.wqe && qp.completer.unacked == r.psn) fail_send(services, qp, *r.fault);
+      // Requests before the faulty one complete first. What has left of the faulty one may never be
+      // acknowledged: nothing has asked for it.
+      if (qp.sq.head() == r.wqe) fail_send(services, qp, *r.fault);
       return Sent::all;
     }
     SendWqe& wqe = qp.sq.at(r.wqe);

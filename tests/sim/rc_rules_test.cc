@@ -211,6 +211,18 @@ TEST(RcRequests, ReadNeedsAWritableBuffer) {
   EXPECT_EQ(p.c.b.node->rnic().counters().rcvd_pkts, 0u);  // it was not even asked for
 }
 
+TEST(RcRequests, OneThatCantGoOnFailsWithoutAnAcknowledgement) {
+  Pair p;
+  Bytes good(2 * kMtu), bad(kMtu);
+  const auto pd = p.c.a.node->rnic().alloc_pd().value();
+  const auto first = p.c.a.node->expose(p.c.a.pd, good, 0);
+  const auto other = p.c.a.node->expose(pd, bad, 0);
+  const std::array sges{Sge{first.iova, 2 * kMtu, first.key}, Sge{other.iova, kMtu, other.key}};
+  p.watch([](bool from_a, const Packet&) { return from_a; });
+  ASSERT_EQ(p.c.a.send(p.request(SendKind::write, sges)), PostResult::posted);
+  EXPECT_EQ(p.wait(p.c.a)[0].status, CompletionStatus::local_protection_error);
+}
+
 TEST(LocalKey, OfAnotherDomainIsRefused) {
   Pair p;
   Bytes bytes(100);
