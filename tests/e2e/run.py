@@ -47,6 +47,7 @@ import devinfo  # noqa: E402
 import documents  # noqa: E402
 import environment  # noqa: E402
 import examples  # noqa: E402
+import fault_handlers  # noqa: E402
 import flood  # noqa: E402
 import iser  # noqa: E402
 import labs  # noqa: E402
@@ -255,8 +256,8 @@ def main():
     flood.FRAMES = args.frames
     one_host.MEBIBYTES = args.mebibytes
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
-               progress, one_host, pyverbs, raw_packets, robustness, observing, counters, devinfo,
-               tools,
+               progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
+               counters, devinfo, tools,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
                documents, outputs, pictures, environment, examples, flood)
     table = [case for module in modules for case in module.all_cases()]
