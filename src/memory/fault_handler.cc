@@ -276,7 +276,12 @@ void check_fault_handlers(Instant now) {
 
 bool faults_are_caught() { return check.caught && ignored.load(std::memory_order_relaxed) == 0; }
 
-void pass_sent_signals_on() { passes_signals_on = true; }
+void catch_faults_of_own_thread() {
+  passes_signals_on = true;  // first: one may be waiting
+  const std::uint64_t mask = bit_of(SIGSEGV) | bit_of(SIGBUS);
+  ::syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &mask, nullptr, kSignalBytes);
+  signal_mask_changed();
+}
 
 bool handles_fault_signal(int signal) { return action_of(signal) != nullptr && owner.load() != 0; }
 

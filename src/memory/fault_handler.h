@@ -27,8 +27,9 @@ void check_fault_handlers(Instant now);
 /// What check_fault_handlers() found for this thread. False: it was not called yet.
 [[nodiscard]] bool faults_are_caught();
 
-/// The calling thread is ours, not the program's: of these signals, it takes its own faults alone.
-void pass_sent_signals_on();
+/// The calling thread is ours, not the program's, and was started with all signals blocked. It
+/// unblocks these, for its own faults alone: those that somebody sends are for the program's threads.
+void catch_faults_of_own_thread();
 
 // What the hooks of libc's functions need (front/preload/signal_hooks.cc).
 

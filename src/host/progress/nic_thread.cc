@@ -65,12 +65,10 @@ Status NicThread::start(const Descriptors& watched) {
     return Error{why, fmt::format("descriptors for the NIC thread: {}", std::strerror(why))};
   }
 
-  // The program's signals are for the program's threads. A fault while its signal is blocked would
-  // end the process.
+  // The program's signals are for the program's threads.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
-  for (const int fault : {SIGSEGV, SIGBUS}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pthread_t thread{};
   const int failed = pthread_create(
@@ -211,7 +209,7 @@ NicThread::Step NicThread::carry_out(const Step& step) {
 }
 
 void NicThread::run() {
-  memory::pass_sent_signals_on();
+  memory::catch_faults_of_own_thread();
   for (Step step = policy_.start(now());;) step = carry_out(step);
 }
 

@@ -373,25 +373,37 @@ TEST_F(FaultHandler, KeepsWhatASentSignalSaysOfItsSender) {
   EXPECT_EQ(values[1], 42);
 }
 
+/// SIGSEGV is blocked in each thread of the program. One of ours sleeps for ever, after `work`.
+template <typename F>
+void block_beside_our_thread(bool sent_before, F&& work) {
+  sigset_t fault;
+  sigemptyset(&fault);
+  sigaddset(&fault, SIGSEGV);
+  catch_faults();
+  sigprocmask(SIG_BLOCK, &fault, nullptr);
+  if (sent_before) kill(getpid(), SIGSEGV);
+  std::atomic<bool> ready = false;
+  std::thread ours{[&] {
+    catch_faults_of_own_thread();
+    work();
+    ready = true;
+    ready.notify_one();
+    pause();
+  }};
+  ready.wait(false);
+  if (!sent_before) kill(getpid(), SIGSEGV);
+  CHECK_HERE(sigwaitinfo(&fault, nullptr) == SIGSEGV);
+  _exit(0);
+}
+
 TEST_F(FaultHandler, OfOurThreadsLeavesSentSignalsToTheProgramsThreads) {
   EXPECT_EQ(in_child([] {
-              sigset_t fault;
-              sigemptyset(&fault);
-              sigaddset(&fault, SIGSEGV);
-              catch_faults();
-              std::atomic<bool> ready = false;
-              std::thread ours{[&] {
-                pass_sent_signals_on();
-                CHECK_HERE(caught() && copy_faults());
-                ready = true;
-                ready.notify_one();
-                pause();
-              }};
-              ready.wait(false);
-              pthread_sigmask(SIG_BLOCK, &fault, nullptr);
-              CHECK_HERE(kill(getpid(), SIGSEGV) == 0);
-              CHECK_HERE(sigwaitinfo(&fault, nullptr) == SIGSEGV);
-              _exit(0);  // `ours` sleeps for ever
+              block_beside_our_thread(/*sent_before=*/false,
+                                      [] { CHECK_HERE(caught() && copy_faults()); });
+            }),
+            0);
+  EXPECT_EQ(in_child([] {
+              block_beside_our_thread(/*sent_before=*/true, [] { CHECK_HERE(!caught()); });
             }),
             0);
 }
