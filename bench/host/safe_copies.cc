@@ -23,6 +23,9 @@
 #include <thread>
 #include <vector>
 
+#include "memory/fault_handler.h"
+#include "memory/guarded_copy.h"
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -116,6 +119,7 @@ double last_byte_early(const Memory& m, const Way& way, std::size_t n) {
 int main() {
   const Memory m;
   const pid_t self = getpid();
+  verbena::memory::catch_faults();
   const auto whole = [](ssize_t got, std::size_t n) { return got == static_cast<ssize_t>(n); };
   const std::vector<Way> writes{
       {"memcpy",
@@ -130,6 +134,13 @@ int main() {
          return whole(process_vm_writev(self, &from, 1, &to, 1, 0), n);
        }},
       {"pread from memfd", [&](char* p, std::size_t n) { return whole(pread(m.fd, p, n, 0), n); }},
+      {"the same, last apart",
+       [&](char* p, std::size_t n) {
+         const iovec to[2] = {{p, n - 1}, {p + n - 1, 1}};
+         return whole(preadv(m.fd, to, 2, 0), n);
+       }},
+      {"guarded copy",
+       [&](char* p, std::size_t n) { return verbena::memory::guarded_copy(p, m.frames, n); }},
   };
   const std::vector<Way> reads{
       {"process_vm_readv",
@@ -139,13 +150,19 @@ int main() {
          return whole(process_vm_readv(self, &to, 1, &from, 1, 0), n);
        }},
       {"pwrite to memfd", [&](char* p, std::size_t n) { return whole(pwrite(m.fd, p, n, 0), n); }},
+      {"guarded copy",
+       [&](char* p, std::size_t n) { return verbena::memory::guarded_copy(m.frames, p, n); }},
+      {"guarded, streamed",
+       [&](char* p, std::size_t n) {
+         return verbena::memory::guarded_copy_streamed(m.frames, p, n);
+       }},
   };
 
-  fmt::print("{:<20}{:>10}{:>10}{:>10}{:>10}   ns per copy of so many bytes\n", "", 8, 64, 1024,
+  fmt::print("{:<24}{:>10}{:>10}{:>10}{:>10}   ns per copy of so many bytes\n", "", 8, 64, 1024,
              4096);
   for (const auto* ways : {&writes, &reads}) {
     for (const Way& way : *ways) {
-      fmt::print("{:<20}", way.name);
+      fmt::print("{:<24}", way.name);
       for (const std::size_t n : {8u, 64u, 1024u, 4096u}) {
         fmt::print("{:>10.0f}", nanoseconds(way, m.program, n));
       }
@@ -153,10 +170,10 @@ int main() {
     }
   }
 
-  fmt::print("\n{:<20}{:>10}{:>10}{:>10}   % of copies whose last byte was seen early\n", "", 64,
+  fmt::print("\n{:<24}{:>10}{:>10}{:>10}   % of copies whose last byte was seen early\n", "", 64,
              1024, 4096);
   for (const Way& way : writes) {
-    fmt::print("{:<20}", way.name);
+    fmt::print("{:<24}", way.name);
     for (const std::size_t n : {64u, 1024u, 4096u}) {
       fmt::print("{:>10.2f}", last_byte_early(m, way, n));
     }
@@ -165,9 +182,12 @@ int main() {
 
   munmap(m.program, 4096);
   fmt::print("\nprogram memory unmapped:\n");
-  for (const Way* way : {&writes[1], &writes[2], &reads[0], &reads[1]}) {
+  for (const Way* way : {&writes[1], &writes[2], &writes[3], &reads[0], &reads[1]}) {
     const bool ok = way->copy(m.program, 64);
-    fmt::print("{:<20}{}\n", way->name, ok ? "copied?!" : std::strerror(errno));
+    fmt::print("{:<24}{}\n", way->name, ok ? "copied?!" : std::strerror(errno));
   }
-  fmt::print("{:<20}SIGSEGV (not tried)\n", "memcpy");
+  for (const Way* way : {&writes[4], &reads[2], &reads[3]}) {
+    fmt::print("{:<24}{}\n", way->name, way->copy(m.program, 64) ? "copied?!" : "refused");
+  }
+  fmt::print("{:<24}SIGSEGV (not tried)\n", "memcpy");
 }

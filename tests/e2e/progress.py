@@ -44,7 +44,10 @@ def last_byte_cases():
 
 
 def all_cases():
-    return [*last_byte_cases(),
+    by_kernel = [Progress(LO, f"progress/last-byte-last-{size}-by-the-kernel", "last_byte",
+                          (rounds, size, 0, "by-kernel"), timeout=120)
+                 for size, rounds in ((1024, 400_000), (4096, 200_000))]
+    return [*last_byte_cases(), *by_kernel,
             Progress(LO, "progress/served-while-it-computes", timeout=120,
                      arguments=("compute", 500)),
             # The NIC thread comes back at the latest a millisecond after the last poll.

@@ -1,7 +1,8 @@
 /* In which order the bytes of a WRITE appear: two processes on 127.0.0.1.
  *
- *   last_byte ROUNDS SIZE OFFSET   WRITEs of SIZE bytes into a ring of slots, which begins OFFSET
- *                                  bytes behind the memory
+ *   last_byte ROUNDS SIZE OFFSET             WRITEs of SIZE bytes into a ring of slots, which begins
+ *                                            OFFSET bytes behind the memory
+ *   last_byte ROUNDS SIZE OFFSET by-kernel   copied by system calls: SIGSEGV is ignored
  *
  * A thread watches the last byte of the next slot, and when it is there, all others must be.
  * Another thread polls, so that copies are made while the first one looks.
@@ -88,7 +89,11 @@ static void write_marks(uint64_t rounds, struct ring ring) {
 }
 
 int main(int argc, char** argv) {
-  if (argc != 4) return fprintf(stderr, "last_byte ROUNDS SIZE OFFSET\n"), 2;
+  const bool by_kernel = argc == 5 && strcmp(argv[4], "by-kernel") == 0;
+  if (argc != 4 && !by_kernel) {
+    return fprintf(stderr, "last_byte ROUNDS SIZE OFFSET [by-kernel]\n"), 2;
+  }
+  if (by_kernel) CHECK(signal(SIGSEGV, SIG_IGN) == SIG_DFL);
   const uint64_t rounds = strtoull(argv[1], NULL, 10);
   const size_t size = strtoull(argv[2], NULL, 10);
   CHECK(rounds > 0 && size > 0);
