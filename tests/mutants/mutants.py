@@ -385,8 +385,8 @@ MUTANTS = [
      ""),
     # Scenario.RequestsBeforeALocalFaultStillComplete
     ("fault-overtakes-what-is-in-flight", REQUESTER,
-     "if (qp.sq.head() == r.wqe && qp.completer.unacked == r.psn)",
-     ""),
+     "if (qp.sq.head() == r.wqe) fail_send",
+     "fail_send"),
     # RcRequests.ReadNeedsAWritableBuffer
     ("read-into-read-only-memory", REQUESTER,
      "offset, length, Access::kLocalWrite, services.segments)",
@@ -1035,6 +1035,10 @@ MUTANTS = [
     ("memory-words-need-not-be-writable", HOST_MEMORY,
      "/*write=*/true",
      "/*write=*/false"),
+    # Words.MayComeAndGoAtAnyMoment
+    ("memory-words-that-are-gone-count", HOST_MEMORY,
+     "if (word.done == 0) return std::nullopt;",
+     ""),
     # NullMemory.ReadsAsZeros
     ("memory-null-reads-as-what-was-there", NULL_MEMORY,
      "std::fill(into.begin(), into.end(), std::uint8_t{0});",
