@@ -48,6 +48,8 @@ test: everything ## runs every test
 
 test-all: test ## runs test, more random programs, the end-to-end cases of one host over UDP, a short soak, the tests with each sanitizer, fuzzers (60 s each) and mutants
 	@scripts/deps.sh fuzz
+	@scripts/deps.sh runtimes || echo "the tests of missing runtimes (Java, Go, libsigsegv) are skipped"
+	@tests/e2e/run.py --build build/release --only 'fault-handlers/(java|go|libsigsegv)'
 	@$(call property_tests,10000)
 	@# Two network namespaces are two hosts: everything between them is UDP already.
 	@tests/e2e/run.py --build build/release --again 2 --wire udp --only '^lo' --mebibytes 1024

@@ -1,8 +1,8 @@
 #!/bin/bash
 # Installs the Debian packages that a target misses; does nothing when all are there.
 #
-#   scripts/deps.sh GROUP…          groups: build lint test clients cost fuzz bench kernel systems
-#                                    package
+#   scripts/deps.sh GROUP…          groups: build lint test clients runtimes cost fuzz bench kernel
+#                                    systems package
 #   scripts/deps.sh --list GROUP…   only prints what is missing
 set -euo pipefail
 
@@ -18,6 +18,8 @@ packages_of() {
     clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb mpich \
       libmpich-dev slurmctld slurmd slurm-client munge librpma-dev dapl2-utils tgt libiscsi-bin \
       chromium chromium-driver ;;
+    # Languages whose runtimes handle SIGSEGV: half a gigabyte.
+    runtimes) echo default-jdk-headless golang-go libsigsegv-dev ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-dev ;;
     bench) echo ibverbs-utils perftest ucx-utils iproute2 util-linux ;;
@@ -26,7 +28,7 @@ packages_of() {
     systems) echo debootstrap git iproute2 util-linux ;;
     package) echo debhelper lintian python3-yaml yamllint ;;
     *)
-      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, cost, fuzz, bench, kernel, systems or package" >&2
+      echo "deps.sh: no group \"$1\"; use build, lint, test, clients, runtimes, cost, fuzz, bench, kernel, systems or package" >&2
       exit 2
       ;;
   esac
