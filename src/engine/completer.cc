@@ -23,7 +23,8 @@ bool anything_outstanding(const QueuePair& qp) {
 void start_timers(QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
   // Where nothing is lost, a late answer is only late.
-  const Instant early = qp.requester.way == packet::Way::network ? now + c.early_timeout : kNever;
+  const Instant early =
+      qp.requester.course.way == packet::Way::network ? now + c.early_timeout : kNever;
   if (qp.attributes.timeout == 0) {
     c.timeout_at = kNever;
     c.early_at = early;

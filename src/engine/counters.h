@@ -38,6 +38,7 @@ struct Counters {
   std::uint64_t drop_no_qp = 0;
   std::uint64_t drop_state = 0;
   std::uint64_t drop_source = 0;
+  std::uint64_t drop_way = 0;  // from the network, where frames come by rings
   std::uint64_t drop_pkey = 0;
   std::uint64_t drop_service = 0;
   std::uint64_t drop_qkey = 0;
@@ -82,6 +83,7 @@ inline constexpr std::array kCounters{
     CounterInfo{"drop_no_qp", &Counters::drop_no_qp},
     CounterInfo{"drop_state", &Counters::drop_state},
     CounterInfo{"drop_source", &Counters::drop_source},
+    CounterInfo{"drop_way", &Counters::drop_way},
     CounterInfo{"drop_pkey", &Counters::drop_pkey},
     CounterInfo{"drop_service", &Counters::drop_service},
     CounterInfo{"drop_qkey", &Counters::drop_qkey},

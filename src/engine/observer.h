@@ -42,6 +42,10 @@ class Observer {
   virtual void dropped(const DroppedFrame& frame) = 0;
   /// The next frame that the requester sends is `from`.
   virtual void retried(const QueuePair& qp, RetryCause cause, Psn from) = 0;
+  /// Requests of a connected queue pair take this way from now on.
+  virtual void chose_way(const QueuePair& qp, packet::Course course) = 0;
+  /// … and its answers this one, because its requests came so.
+  virtual void answers_by(const QueuePair& qp, packet::Way way) = 0;
   virtual void completed(const Completion& c) = 0;
   virtual void state_changed(const QueuePair& qp, QpState from, QpState to) = 0;
 

@@ -116,6 +116,8 @@ struct QueuePair {
     }
     return packet::Service::rc;
   }
+  /// It has one peer.
+  [[nodiscard]] bool connected() const { return type != QpType::ud && type != QpType::raw_packet; }
   /// The peer acknowledges.
   [[nodiscard]] bool reliable() const {
     return type != QpType::uc && type != QpType::ud && type != QpType::raw_packet;

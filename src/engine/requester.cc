@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <new>
+#include <utility>
 
 #include "engine/frames_ahead.h"
 #include "engine/queue_pair.h"
@@ -18,7 +19,7 @@ using packet::Kind;
 
 packet::Flow flow_of(const QueuePair& qp, const SendWqe& wqe) {
   packet::Flow flow = qp.type == QpType::ud ? wqe.request.destination().flow : qp.attributes.flow;
-  flow.way = qp.requester.way;
+  flow.way = qp.requester.course.way;
   return flow;
 }
 
@@ -32,19 +33,21 @@ Receiver receiver_of(const QueuePair& qp, const SendWqe& wqe) {
 
 /// A way can change only while no packet is on it: what is sent the new way would overtake it. UC
 /// and UD don't know; they keep to one for a message.
-void choose_way(QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe) {
+void choose_way(Services& services, QueuePair& qp, packet::FrameSink& sink, const SendWqe& wqe) {
   Requester& r = qp.requester;
   if (qp.reliable() ? qp.completer.window.in_flight() != 0 : r.packet != 0) return;
-  const packet::Way way = sink.choose_way(flow_of(qp, wqe), destination_of(qp, wqe));
-  if (way == r.way) return;
-  r.way = way;
-  change_way(qp.completer, qp.attributes, way);
+  const packet::Course course = sink.choose_way(flow_of(qp, wqe), destination_of(qp, wqe));
+  const packet::Course before = std::exchange(r.course, course);
+  if (course == before) return;
+  if (course.way != before.way) change_way(qp.completer, qp.attributes, course.way);
+  // A datagram queue pair has many peers: the way is the datagram's.
+  if (services.observer != nullptr && qp.connected()) services.observer->chose_way(qp, course);
 }
 
 /// Packets of a service that isn't acknowledged wait for their receiver. A way that loses nothing
 /// holds the sender back itself; members of a group would all answer.
 bool is_paced(const QueuePair& qp, const Receiver& to) {
-  return qp.requester.way == packet::Way::network && !to.address.is_multicast();
+  return qp.requester.course.way == packet::Way::network && !to.address.is_multicast();
 }
 
 /// May the next packet of the request leave?
@@ -361,7 +364,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
       return Sent::all;
     }
     SendWqe& wqe = qp.sq.at(r.wqe);
-    choose_way(qp, sink, wqe);
+    choose_way(services, qp, sink, wqe);
     if (!window_open(services, qp, wqe, now)) return Sent::all;
     if (sent == budget) return Sent::more;
 

@@ -77,6 +77,7 @@ struct Responder {
   Ring<ReachedMark> marks{};  // UC, UD: to be answered
 
   packet::Way way = packet::Way::network;  // that the last request came; answers take it
+  bool way_known = false;                  // a request has come
 
   bool congested = false;  // a packet came marked: tell the sender
   Instant next_notice{};   // not before then
@@ -103,8 +104,11 @@ inline void begin(Responder& r, Psn first) { r.expected = first; }
 /// The peer's first request is here. True only once.
 [[nodiscard]] inline bool note_heard(Responder& r) { return !std::exchange(r.heard, true); }
 
-/// A request came this way.
-inline void answer_by(Responder& r, packet::Way way) { r.way = way; }
+/// A request came this way. True: the first one, or the one before came another way.
+[[nodiscard]] inline bool answer_by(Responder& r, packet::Way way) {
+  const bool known = std::exchange(r.way_known, true);
+  return std::exchange(r.way, way) != way || !known;
+}
 
 /// A request has just left. The acknowledgement leaves with it, because from now on the queue pair
 /// awaits one itself.

@@ -8,6 +8,21 @@
 
 namespace verbena::engine {
 
+namespace {
+
+/// Who has come, or is asked, by rings gets nothing from the network: frames from there are old
+/// copies, or a stranger's. The way of requests doesn't change from rings to the network once one
+/// has come by rings, and answers take the way of their requests.
+bool is_from_elsewhere(const QueuePair& qp, const packet::Datagram& datagram,
+                       const packet::OpcodeInfo& info) {
+  if (datagram.way == packet::Way::host || !qp.connected()) return false;
+  const bool to_responder = info.is_request() || info.kind == packet::Kind::mark;
+  return to_responder ? qp.responder.way_known && qp.responder.way == packet::Way::host
+                      : qp.requester.course.way == packet::Way::host;
+}
+
+}  // namespace
+
 void Rnic::receive(const packet::Datagram& datagram, Instant now) {
   services_.now = now;
   demultiplex(datagram, now);
@@ -79,6 +94,7 @@ CounterField Rnic::reason_to_drop(QueuePair& qp, const packet::Datagram& datagra
                                 datagram.destination != qp.attributes.flow.source)) {
     return &Counters::drop_source;
   }
+  if (is_from_elsewhere(qp, datagram, info)) return &Counters::drop_way;
   if (info.is_request() && !make_room(services_, qp, p)) return &Counters::drop_no_memory;
   return nullptr;
 }
@@ -119,7 +135,9 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
 }
 
 void Rnic::serve_request(QueuePair& qp, const packet::Datagram& datagram, const packet::Packet& p) {
-  answer_by(qp.responder, datagram.way);
+  if (answer_by(qp.responder, datagram.way) && services_.observer != nullptr && qp.connected()) {
+    services_.observer->answers_by(qp, datagram.way);
+  }
   const QpState state = qp.state.load(std::memory_order_relaxed);
   if (state == QpState::rtr && qp.type != QpType::ud && note_heard(qp.responder)) {
     services_.raise({.kind = EventKind::communication_established, .qp = &qp});

@@ -32,7 +32,9 @@ Status destroy_and_record(ShardState& s, QueuePair& qp) {
   const Qpn qpn = qp.qpn;
   PairRecords& records = s.outputs.pairs();
   std::optional<Statistics::Pair> record;
-  if (records.lists_more()) record = pair_of(qp);
+  if (records.lists_more()) {
+    record = pair_of(qp, s.wires->expected_way(qp.attributes.flow, qp.attributes.dest_qpn));
+  }
   const std::string device = qp.device;
   engine::Counters last;
   if (auto destroyed = s.rnic.destroy_qp(qp, *s.wires, &last); !destroyed) return destroyed;

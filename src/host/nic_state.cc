@@ -14,10 +14,13 @@ namespace verbena::host {
 
 namespace {
 
-/// Frames that are captured, or that a network is to lose, take the network.
-bool wants_shm() {
+/// Why frames don't go by shared memory: those that are captured, or that a network is to lose,
+/// take the network. none: they do.
+packet::Detour detour() {
   const settings::Settings& s = config();
-  return s.wire != settings::WireKind::udp && s.pcap.empty() && !s.faults;
+  if (s.wire == settings::WireKind::udp) return packet::Detour::settings;
+  if (!s.pcap.empty()) return packet::Detour::capture;
+  return s.faults ? packet::Detour::faults : packet::Detour::none;
 }
 
 /// All wires that the settings ask for. `room`: Wires::kRoomBytes.
@@ -33,7 +36,9 @@ Result<std::unique_ptr<Wires>> make_wires(registry::Registry& registry,
   auto udp = wire::UdpWire::create(registry, buffers);
   if (!udp) return udp.error();
   auto wires = std::make_unique<Wires>(std::move(udp).value(), std::move(capture));
-  if (wants_shm()) {
+  if (const packet::Detour why = detour(); why != packet::Detour::none) {
+    wires->forgo_shm(why);
+  } else {
     auto shm = wire::ShmWire::create(registry);
     if (!shm) return shm.error();
     wires->add(std::move(shm).value());

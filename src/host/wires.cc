@@ -15,6 +15,22 @@ void Wires::add(std::unique_ptr<wire::ShmWire> shm) {
   reserved_ = lines_.front().outermost;
 }
 
+packet::Course Wires::course_of(wire::Carriage carriage) {
+  using packet::Detour;
+  using packet::Way;
+  switch (carriage) {
+    case wire::Carriage::carried:
+      return {Way::host, Detour::none};
+    case wire::Carriage::other_host:
+      return {Way::network, Detour::other_host};
+    case wire::Carriage::peer_declines:
+      return {Way::network, Detour::peer_declines};
+    case wire::Carriage::no_memory:
+      return {Way::network, Detour::no_memory};
+  }
+  return {};
+}
+
 Status Wires::open_address(const LocalAddress& local) {
   Status opened = network_.open_address(local);
   if (opened && shm_ != nullptr) shm_->open_address(local);

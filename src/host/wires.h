@@ -33,6 +33,13 @@ class Wires final : public packet::FrameSink {
                  std::unique_ptr<wire::Capture> capture = nullptr);
   /// From now on, frames to processes of this host may go by this one.
   void add(std::unique_ptr<wire::ShmWire> shm);
+  /// Why none was added.
+  void forgo_shm(packet::Detour why) { no_shm_ = why; }
+  /// What choose_way() would say now, as far as it can be told without doing anything for it.
+  [[nodiscard]] packet::Course expected_way(const packet::Flow& flow, Qpn to) const {
+    return shm_ != nullptr ? course_of(shm_->would_carry(flow, to))
+                           : packet::Course{.detour = no_shm_};
+  }
   /// From now on, frames leave through faults, whatever their wire. `room`: kRoomBytes for each.
   void add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room);
 
@@ -52,9 +59,9 @@ class Wires final : public packet::FrameSink {
   Status open_address(const LocalAddress& local);
 
   // packet::FrameSink: what the engine sends.
-  [[nodiscard]] packet::Way choose_way(const packet::Flow& flow, Qpn to) override {
-    const bool host = shm_ != nullptr && shm_->carriage(flow, to) == wire::Carriage::carried;
-    return host ? packet::Way::host : packet::Way::network;
+  [[nodiscard]] packet::Course choose_way(const packet::Flow& flow, Qpn to) override {
+    return shm_ != nullptr ? course_of(shm_->carriage(flow, to))
+                           : packet::Course{.detour = no_shm_};
   }
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
                                                 std::size_t size) override {
@@ -151,14 +158,17 @@ class Wires final : public packet::FrameSink {
     std::string reported{};  // the last reason
   };
 
+  [[nodiscard]] static packet::Course course_of(wire::Carriage carriage);
+
   std::unique_ptr<wire::Capture> capture_;
   wire::Network& network_;
   static constexpr std::size_t kNetwork = 0, kShm = 1;
   std::vector<Line> lines_;
   wire::ShmWire* shm_ = nullptr;  // of these; nullptr: frames take the network alone
-  Instant network_gave_{};        // something, to receive_often()
-  Instant look_at_network_{};     // not before then
-  wire::Wire* reserved_;          // has the room that was reserved last
+  packet::Detour no_shm_ = packet::Detour::unknown;
+  Instant network_gave_{};     // something, to receive_often()
+  Instant look_at_network_{};  // not before then
+  wire::Wire* reserved_;       // has the room that was reserved last
 };
 
 }  // namespace verbena::host

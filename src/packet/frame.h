@@ -19,6 +19,26 @@ enum class Way : std::uint8_t {
   host,     // between processes of one host: nothing is lost, and who is too fast is held back
 };
 
+/// Why packets take Way::network.
+enum class Detour : std::uint8_t {
+  unknown,        // nobody has said, or there is no other way
+  none,           // they don't: they take Way::host
+  other_host,     // no process of this user in this network namespace receives there
+  peer_declines,  // its settings, or it has no memory or descriptors for its end
+  no_memory,      // or no descriptors, at this end
+  capture,        // this end captures
+  faults,         // this end has faults
+  settings,       // this end's settings allow nothing else
+};
+
+/// Which way, and why.
+struct Course {
+  Way way = Way::network;
+  Detour detour = Detour::unknown;
+
+  friend constexpr bool operator==(Course, Course) = default;
+};
+
 /// The way of a queue pair's packets. Everything of the IP and UDP headers that the sender decides.
 struct Flow {
   IpAddress source;
@@ -41,7 +61,7 @@ struct Datagram {
   std::uint16_t identification = 0;     // of IPv4: what it is if the sender is one of us
   Qpn destination_qpn{};                // as destination_qpn_of() finds it in the bytes
   std::span<const std::uint8_t> bytes;  // BTH … ICRC
-  bool more = false;  // another one comes at once, and these bytes stay until then
+  bool more = false;        // another one comes at once, and these bytes stay until then
   bool changeable = false;  // another process may change the bytes at any time
   Way way = Way::network;   // that it came
 };
@@ -65,9 +85,9 @@ class FrameSink {
  public:
   /// The way that frames of this flow to the queue pair `to` can take. Whoever sends keeps to one
   /// while packets of his are on theirs.
-  [[nodiscard]] virtual Way choose_way([[maybe_unused]] const Flow& flow,
-                                       [[maybe_unused]] Qpn to) {
-    return Way::network;
+  [[nodiscard]] virtual Course choose_way([[maybe_unused]] const Flow& flow,
+                                          [[maybe_unused]] Qpn to) {
+    return {};
   }
   /// Room for a frame of exactly `size` bytes, ICRC left out, to the queue pair `to`. Empty: its
   /// path has no room now; other paths may have.

@@ -38,6 +38,10 @@ class Notes final : public engine::Observer {
   }
   void dropped(const engine::DroppedFrame& frame) override { drops[frame.reason] += 1; }
   void retried(const engine::QueuePair&, RetryCause cause, Psn) override { causes[cause] += 1; }
+  void chose_way(const engine::QueuePair&, packet::Course course) override {
+    courses.push_back(course);
+  }
+  void answers_by(const engine::QueuePair&, packet::Way way) override { answers.push_back(way); }
   void completed(const Completion& c) override { completions.push_back(c); }
   void state_changed(const engine::QueuePair&, QpState from, QpState to) override {
     states.emplace_back(from, to);
@@ -52,6 +56,8 @@ class Notes final : public engine::Observer {
   std::map<std::string_view, int> opcodes;
   std::map<std::string_view, int> drops;
   std::map<RetryCause, int> causes;
+  std::vector<packet::Course> courses;
+  std::vector<packet::Way> answers;
   std::vector<Completion> completions;
   std::vector<std::pair<QpState, QpState>> states;
 };

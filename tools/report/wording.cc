@@ -21,6 +21,7 @@ constexpr std::array kDrops{
     Word{"drop_no_qp", "no such queue pair"},
     Word{"drop_state", "not in this state"},
     Word{"drop_source", "not from its peer"},
+    Word{"drop_way", "not by shared memory, as its peer's are"},
     Word{"drop_pkey", "wrong P_Key"},
     Word{"drop_service", "wrong service"},
     Word{"drop_qkey", "wrong Q_Key"},

@@ -21,7 +21,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr auto kRow = "{:>8} {:<16} {:<12} {:>5} {:>12} {:>14} {:>12} {:>14} {:>10} {:>7}\n";
+constexpr auto kRow =
+    "{:>8} {:<16} {:<12} {:>5} {:>5} {:>5} {:>12} {:>14} {:>12} {:>14} {:>10} {:>7}\n";
 constexpr auto kClear = "\033[H\033[J";  // of a terminal
 
 /// One process: the statistics that it sent, with the pid that we see.
@@ -67,10 +68,14 @@ void print_port(const json& process, const json& port) {
   const json& counters = port.at("counters");
   const json& hardware = port.at("hw_counters");
   const auto count = [&](const char* name) { return counters.value(name, std::uint64_t{0}); };
+  const auto connections = [&](const char* way) {
+    return port.at("connections").at(way).get<std::uint64_t>();
+  };
   fmt::print(kRow, pid_text(process), program_text(process), port.at("device").get<std::string>(),
-             port.at("queue_pairs").get<std::uint64_t>(), count("port_xmit_packets"),
-             4 * count("port_xmit_data"), count("port_rcv_packets"), 4 * count("port_rcv_data"),
-             hardware.at("retransmitted_pkts").get<std::uint64_t>(), errors_of(counters, hardware));
+             port.at("queue_pairs").get<std::uint64_t>(), connections("shm"), connections("udp"),
+             count("port_xmit_packets"), 4 * count("port_xmit_data"), count("port_rcv_packets"),
+             4 * count("port_rcv_data"), hardware.at("retransmitted_pkts").get<std::uint64_t>(),
+             errors_of(counters, hardware));
 }
 
 void print_process(const json& process) {
@@ -80,14 +85,14 @@ void print_process(const json& process) {
     return;
   }
   if (process.at("ports").empty()) {
-    fmt::print(kRow, pid_text(process), program_text(process), "-", 0, 0, 0, 0, 0, 0, 0);
+    fmt::print(kRow, pid_text(process), program_text(process), "-", 0, 0, 0, 0, 0, 0, 0, 0, 0);
   }
   for (const json& port : process.at("ports")) print_port(process, port);
 }
 
 void print_table(const json& all) {
-  fmt::print(kRow, "PID", "PROGRAM", "DEVICE", "QPS", "SENT", "SENT BYTES", "RECEIVED",
-             "RECEIVED BYTES", "SENT AGAIN", "ERRORS");
+  fmt::print(kRow, "PID", "PROGRAM", "DEVICE", "QPS", "SHM", "UDP", "SENT", "SENT BYTES",
+             "RECEIVED", "RECEIVED BYTES", "SENT AGAIN", "ERRORS");
   for (const json& process : all) print_process(process);
   if (all.empty()) fmt::print("none of your processes uses a device in this network namespace\n");
 }

@@ -64,7 +64,10 @@ void Outputs::log_errors(const Wires& wires) {
 
 Statistics Outputs::statistics(const engine::Rnic& rnic, const Wires& wires) const {
   std::vector<Statistics::Pair> live;
-  rnic.for_each_qp([&](const engine::QueuePair& pair) { live.push_back(pair_of(host_of(pair))); });
+  rnic.for_each_qp([&](const engine::QueuePair& pair) {
+    live.push_back(
+        pair_of(host_of(pair), wires.expected_way(pair.attributes.flow, pair.attributes.dest_qpn)));
+  });
   Statistics s;
   s.pid = static_cast<std::uint32_t>(getpid());
   s.program = program_name();
@@ -75,7 +78,7 @@ Statistics Outputs::statistics(const engine::Rnic& rnic, const Wires& wires) con
 
 Statistics::Port Outputs::port_statistics(const Device& device, const engine::Rnic& rnic,
                                           const Wires& wires) const {
-  Statistics::Port port{device.name, pairs_.sum_of(device.name), {}, 0};
+  Statistics::Port port{.device = device.name, .counters = pairs_.sum_of(device.name)};
   rnic.for_each_qp([&](const engine::QueuePair& pair) {
     if (host_of(pair).device == device.name) port.counters += pair.counters;
   });

@@ -10,6 +10,7 @@
 #include <span>
 
 #include "host/observation/json.h"
+#include "host/observation/way_names.h"
 #include "host/wires.h"
 
 namespace verbena::host {
@@ -39,8 +40,7 @@ void add_link_downed(std::vector<Value>& to, const std::string& interface) {
 
 Statistics::Port& port_named(Statistics& s, const std::string& device) {
   const auto found = std::ranges::find(s.ports, device, &Statistics::Port::device);
-  return found != s.ports.end() ? *found
-                                : s.ports.emplace_back(Statistics::Port{device, {}, {}, 0});
+  return found != s.ports.end() ? *found : s.ports.emplace_back(Statistics::Port{.device = device});
 }
 
 /// IBA 16.1.3.5: data is counted in words of four bytes, and among the errors of what was received
@@ -109,6 +109,11 @@ std::string description_of(const Statistics::Pair& pair) {
   if (pair.peer != IpAddress{}) {
     line += fmt::format(", peer {} qp {:#08x}", pair.peer.text(), pair.peer_qpn.value());
   }
+  if (pair.course) {
+    line += fmt::format(", by {}", name_of(pair.course->way));
+    const std::string_view why = text_of(pair.course->detour);
+    if (!why.empty()) line += fmt::format(": {}", why);
+  }
   return line + "\n";
 }
 
@@ -147,17 +152,31 @@ std::string object_of(const std::vector<Value>& values) {
 std::string object_of(const engine::Counters& counters) { return object_of(values_of(counters)); }
 
 std::string object_of(const Statistics::Port& port) {
-  return fmt::format(R"({{"device":{},"port":1,"queue_pairs":{},"counters":{},"hw_counters":{}}})",
-                     json_quoted(port.device), port.queue_pairs, object_of(port.traffic),
-                     object_of(port.counters));
+  return fmt::format(
+      R"({{"device":{},"port":1,"queue_pairs":{},"connections":{{"shm":{},"udp":{}}},)"
+      R"("counters":{},"hw_counters":{}}})",
+      json_quoted(port.device), port.queue_pairs, port.by_shm, port.by_udp, object_of(port.traffic),
+      object_of(port.counters));
 }
 
 std::string object_of(const Statistics::Pair& pair) {
   return fmt::format(R"({{"qp":{},"service":"{}","device":{},"peer":{},"peer_qp":{},)"
-                     R"("counters":{}}})",
+                     R"("way":"{}","why":"{}","counters":{}}})",
                      pair.qpn.value(), name_of(pair.type), json_quoted(pair.device),
                      json_quoted(pair.peer != IpAddress{} ? pair.peer.text() : ""),
-                     pair.peer_qpn.value(), object_of(pair.counters));
+                     pair.peer_qpn.value(), pair.course ? name_of(pair.course->way) : "",
+                     pair.course ? name_of(pair.course->detour) : "", object_of(pair.counters));
+}
+
+/// The way of its requests; of its answers, where it has sent none; else the one that they would
+/// take.
+std::optional<packet::Course> course_of(const QueuePair& qp, packet::Course expected) {
+  if (!qp.connected() || qp.attributes.flow.destination == IpAddress{}) return std::nullopt;
+  if (qp.requester.course != packet::Course{}) return qp.requester.course;
+  if (!qp.responder.way_known || qp.responder.way == expected.way) return expected;
+  const bool host = qp.responder.way == packet::Way::host;
+  return packet::Course{qp.responder.way,
+                        host ? packet::Detour::none : packet::Detour::peer_declines};
 }
 
 template <typename T>
@@ -169,14 +188,15 @@ std::string list_of(const std::vector<T>& items) {
 
 }  // namespace
 
-Statistics::Pair pair_of(const QueuePair& qp) {
-  const bool connected = qp.type != engine::QpType::ud && qp.type != engine::QpType::raw_packet;
+Statistics::Pair pair_of(const QueuePair& qp, packet::Course expected) {
+  const bool connected = qp.connected();
   return {.number = qp.number,
           .qpn = qp.qpn,
           .type = qp.type,
           .device = qp.device,
           .peer = connected ? qp.attributes.flow.destination : IpAddress{},
           .peer_qpn = connected ? qp.attributes.dest_qpn : Qpn{},
+          .course = course_of(qp, expected),
           .counters = qp.counters};
 }
 
@@ -198,6 +218,7 @@ void PairRecords::fill(Statistics& s, const std::vector<Statistics::Pair>& live)
     Statistics::Port& port = port_named(s, pair.device);
     port.counters += pair.counters;
     ++port.queue_pairs;
+    if (pair.course) ++(pair.course->way == packet::Way::host ? port.by_shm : port.by_udp);
   }
   s.pairs = gone_;
   s.pairs.insert(s.pairs.end(), live.begin(), live.end());
@@ -211,11 +232,13 @@ Statistics::Port& Statistics::Port::operator+=(const Port& other) {
     if (traffic[i].first != kLinkDowned) traffic[i].second += other.traffic[i].second;
   }
   queue_pairs += other.queue_pairs;
+  by_shm += other.by_shm;
+  by_udp += other.by_udp;
   return *this;
 }
 
 Statistics::Port idle_port(const std::string& device, const std::string& interface) {
-  return {device, {}, traffic_of({}, interface), 0};
+  return {.device = device, .traffic = traffic_of({}, interface)};
 }
 
 void fill_from_wires(Statistics::Port& port, const std::string& interface, const Wires& wires) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "base/numbers.h"
 #include "engine/counters.h"
 #include "host/queue_pair.h"
+#include "packet/frame.h"
 
 namespace verbena::host {
 
@@ -24,9 +26,11 @@ struct Statistics {
 
   struct Port {
     std::string device;
-    engine::Counters counters;  // of its queue pairs
-    std::vector<Value> traffic;
+    engine::Counters counters{};  // of its queue pairs
+    std::vector<Value> traffic{};
     std::uint64_t queue_pairs = 0;  // those that are there now
+    std::uint64_t by_shm = 0;       // of these, connected ones by their way
+    std::uint64_t by_udp = 0;
 
     /// The same port as another shard saw it.
     Port& operator+=(const Port& other);
@@ -38,7 +42,8 @@ struct Statistics {
     std::string device;  // empty: it never had one
     IpAddress peer;      // of a connected one
     Qpn peer_qpn{};
-    engine::Counters counters;
+    std::optional<packet::Course> course{};  // of a connected one, once it has a peer
+    engine::Counters counters{};
   };
 
   std::uint32_t pid = 0;
@@ -55,8 +60,8 @@ struct Statistics {
 /// For programs: everything, one object.
 [[nodiscard]] std::string as_json(const Statistics& s);
 
-/// A queue pair as it is.
-[[nodiscard]] Statistics::Pair pair_of(const QueuePair& qp);
+/// A queue pair as it is. `expected`: the way that its requests would take.
+[[nodiscard]] Statistics::Pair pair_of(const QueuePair& qp, packet::Course expected = {});
 
 /// What queue pairs that are gone have counted.
 class PairRecords {

@@ -14,6 +14,7 @@
 #include "host/observation/frame_fields.h"
 #include "host/observation/json.h"
 #include "host/observation/program_name.h"
+#include "host/observation/way_names.h"
 #include "host/queue_pair.h"
 #include "packet/mad.h"
 
@@ -219,6 +220,18 @@ void Trace::struck(wire::Fault what, std::span<const std::uint8_t> frame) {
 void Trace::retried(const engine::QueuePair& qp, engine::RetryCause cause, Psn from) {
   end(line(now(), "retry") + qp_field(qp.qpn) +
       fmt::format(R"(,"cause":"{}","psn":{})", name_of(cause), from.value()));
+}
+
+void Trace::chose_way(const engine::QueuePair& qp, packet::Course course) {
+  const std::string_view why = name_of(course.detour);
+  end(line(now(), "way") + qp_field(qp.qpn) +
+      fmt::format(R"(,"of":"requests","way":"{}")", name_of(course.way)) +
+      (why.empty() ? "" : fmt::format(R"(,"why":"{}")", why)));
+}
+
+void Trace::answers_by(const engine::QueuePair& qp, packet::Way way) {
+  end(line(now(), "way") + qp_field(qp.qpn) +
+      fmt::format(R"(,"of":"answers","way":"{}")", name_of(way)));
 }
 
 void Trace::completed(const engine::Completion& c) {

@@ -52,6 +52,8 @@ class Trace final : public engine::Observer, public wire::Observer {
                 const packet::Packet& p) override;
   void dropped(const engine::DroppedFrame& frame) override;
   void retried(const engine::QueuePair& qp, engine::RetryCause cause, Psn from) override;
+  void chose_way(const engine::QueuePair& qp, packet::Course course) override;
+  void answers_by(const engine::QueuePair& qp, packet::Way way) override;
   void completed(const engine::Completion& c) override;
   void state_changed(const engine::QueuePair& qp, engine::QpState from,
                      engine::QpState to) override;

@@ -89,18 +89,29 @@ bool ShmWire::receives_at(std::uint32_t slot, const packet::Flow& flow) const {
   return column && table.receives_at(*column, slot);
 }
 
-Carriage ShmWire::carriage(const packet::Flow& flow, Qpn to) {
+Carriage ShmWire::would_carry(const packet::Flow& flow, Qpn to) const {
   const std::uint32_t slot = to.slot();
   if (slot == 0 || flow.destination.is_multicast() || !receives_at(slot, flow)) {
     return Carriage::other_host;
   }
   if (const Link* link = links_[slot].get()) {
     if (link->closed()) return Carriage::peer_declines;
-    return link->complete() ? Carriage::carried : unanswered(slot);
+    const auto asked = asked_.find(slot);
+    const bool refused = !link->complete() && asked != asked_.end() && asked->second.refused;
+    return refused ? Carriage::peer_declines : Carriage::carried;
   }
   if (!registry_.held(slot)) return Carriage::other_host;
-  if ((registry_.table().traits(slot) & kTakesRings) == 0) return Carriage::peer_declines;
-  return ask(slot);
+  const bool takes = (registry_.table().traits(slot) & kTakesRings) != 0;
+  return takes ? Carriage::carried : Carriage::peer_declines;
+}
+
+Carriage ShmWire::carriage(const packet::Flow& flow, Qpn to) {
+  const Carriage could = would_carry(flow, to);
+  if (could == Carriage::other_host) return could;
+  if (const Link* link = links_[to.slot()].get()) {
+    return link->closed() || link->complete() ? could : unanswered(to.slot());
+  }
+  return could == Carriage::carried ? ask(to.slot()) : could;
 }
 
 Carriage ShmWire::ask(std::uint32_t slot) {

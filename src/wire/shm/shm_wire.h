@@ -53,6 +53,8 @@ class ShmWire final : public Wire, registry::Watcher {
   /// Whether frames of this flow to the queue pair `to` can go by here. Makes the link that they
   /// need.
   [[nodiscard]] Carriage carriage(const packet::Flow& flow, Qpn to);
+  /// The same, as far as it can be told without one.
+  [[nodiscard]] Carriage would_carry(const packet::Flow& flow, Qpn to) const;
 
   // packet::FrameSink: frames are written where the other process reads them.
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,

@@ -45,6 +45,8 @@ class Drops final : public Observer {
             bool) override {}
   void received(const QueuePair&, const packet::Datagram&, const packet::Packet&) override {}
   void retried(const QueuePair&, RetryCause, Psn) override {}
+  void chose_way(const QueuePair&, packet::Course) override {}
+  void answers_by(const QueuePair&, packet::Way) override {}
   void completed(const Completion&) override {}
   void state_changed(const QueuePair&, QpState, QpState) override {}
   void dropped(const DroppedFrame& frame) override {

@@ -3,7 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace verbena::host {
 namespace {
@@ -66,6 +70,39 @@ TEST(Statistics, JsonHasEveryCounterUnderTheKernelsName) {
         "retry_rnr_exceeded_err", "completer_retry_err", "send_err", "rdma_sends", "rdma_recvs"}) {
     EXPECT_TRUE(counters.contains(name)) << name;
   }
+}
+
+TEST(Statistics, SayWhichWayConnectionsTakeAndWhy) {
+  static constexpr packet::Course kHost{packet::Way::host, packet::Detour::none};
+  static constexpr packet::Course kCaptured{packet::Way::network, packet::Detour::capture};
+  static constexpr packet::Course kElsewhere{packet::Way::network, packet::Detour::other_host};
+  std::vector<std::unique_ptr<Made>> made;
+  std::vector<Statistics::Pair> pairs;
+  const auto pair = [&](packet::Course expected, auto change) {
+    Made& qp = *made.emplace_back(std::make_unique<Made>(0x10u + made.size()));
+    qp.attributes.flow.destination = IpAddress::v4({10, 0, 0, 1});
+    change(qp);
+    pairs.push_back(pair_of(qp, expected));
+  };
+  pair(kHost, [](Made&) {});                                       // idle
+  pair(kHost, [](Made& qp) { qp.requester.course = kCaptured; });  // what it did counts
+  pair(kElsewhere, [](Made& qp) {                                  // only answers
+    qp.responder.way_known = true;
+    qp.responder.way = packet::Way::host;
+  });
+  pair(kHost, [](Made& qp) { qp.responder.way_known = true; });        // asked by the network
+  pair(kHost, [](Made& qp) { qp.attributes.flow.destination = {}; });  // without a peer
+  Statistics s;
+  PairRecords{}.fill(s, pairs);
+  const json j = json::parse(as_json(s));
+  EXPECT_EQ(j.at("ports")[0].at("connections"), (json{{"shm", 2}, {"udp", 2}}));
+  const std::vector<std::pair<std::string, std::string>> expected{
+      {"shm", ""}, {"udp", "capture"}, {"shm", ""}, {"udp", "peer_declines"}, {"", ""}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(j.at("qps")[i].at("way"), expected[i].first) << i;
+    EXPECT_EQ(j.at("qps")[i].at("why"), expected[i].second) << i;
+  }
+  EXPECT_THAT(as_table(s), AllOf(HasSubstr(", by shm\n"), HasSubstr(", by udp: --pcap\n")));
 }
 
 TEST(Statistics, TheTableLeavesZerosOut) {

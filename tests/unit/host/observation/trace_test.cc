@@ -158,6 +158,19 @@ TEST_F(TraceTest, ConnectionMessagesAreWhole) {
   EXPECT_EQ(all[2].at("qp"), "0x000001");
 }
 
+TEST_F(TraceTest, WaysAndWhyTheyAreTaken) {
+  trace->chose_way(qp, {packet::Way::host, packet::Detour::none});
+  trace->chose_way(qp, {packet::Way::network, packet::Detour::other_host});
+  trace->answers_by(qp, packet::Way::host);
+  auto all = lines();
+  ASSERT_EQ(all.size(), 3u);
+  for (json& line : all) line.erase("t");
+  EXPECT_EQ(all[0], json::parse(R"({"event":"way","qp":"0x0001a2","of":"requests","way":"shm"})"));
+  EXPECT_EQ(all[1], json::parse(R"({"event":"way","qp":"0x0001a2","of":"requests","way":"udp",
+    "why":"other_host"})"));
+  EXPECT_EQ(all[2], json::parse(R"({"event":"way","qp":"0x0001a2","of":"answers","way":"shm"})"));
+}
+
 TEST_F(TraceTest, ADroppedPacketOfAQueuePair) {
   const packet::Packet p = nak();
   trace->dropped({.reason = "drop_source", .qp = &qp, .packet = &p});
