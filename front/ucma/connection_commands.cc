@@ -89,6 +89,7 @@ Status connect(Ucma& ucma, const Command& command) {
   host::Nic& nic = found->nic;
   if (id.state != IdState::route_resolved) return wrong_state("resolved (rdma_resolve_route)");
   if (auto opened = nic.open_address(*id.device, *id.source); !opened) return opened;
+  if (auto way = nic.check_destination(*id.source, *id.destination); !way) return way;
   Status asked = Ok{};
   nic.manage([&](cm::ConnectionManager& manager, Instant now) {
     const auto connection = ask(manager, id, c.conn_param, now);

@@ -126,6 +126,8 @@ class Nic {
 
   /// Requests to `address` are heard, and messages can leave from it.
   Status open_address(const Device& device, const IpAddress& address);
+  /// Messages from `source`, which is open, can get there.
+  Status check_destination(const IpAddress& source, const IpAddress& destination);
   /// The same for all addresses of a family, also for those that devices get later.
   Status open_wildcard(AddressFamily family);
   /// A port of rdma_cm's port spaces, among all processes of the host. See registry/registry.h.

@@ -9,6 +9,11 @@ Status Nic::open_address(const Device& device, const IpAddress& address) {
       [&](ShardState& s) { return s.reachability.open_address(address, device.interface_index); });
 }
 
+Status Nic::check_destination(const IpAddress& source, const IpAddress& destination) {
+  return state_->gsi_shard().inspect(
+      [&](ShardState& s) { return s.reachability.check_destination(source, destination); });
+}
+
 Status Nic::open_wildcard(registry::Family family) {
   return state_->gsi_shard().locked(
       [&](ShardState& s) { return s.reachability.open_wildcard(family); });

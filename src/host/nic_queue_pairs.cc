@@ -117,6 +117,10 @@ Status Nic::modify_qp(QueuePair& qp, const Device& device, engine::QpAttributes 
     }
     const bool to_rtr =
         (mask & engine::Attr::kState) != 0 && attributes.state == engine::QpState::rtr;
+    if (to_rtr && qp.connected()) {
+      auto reachable = s.reachability.check_peer(attributes.flow, attributes.dest_qpn);
+      if (!reachable) return named(reachable.error());
+    }
     if (to_rtr && qp.type == engine::QpType::ud) {
       if (auto opened = s.reachability.open_datagrams(device, qp); !opened)
         return named(opened.error());

@@ -42,6 +42,7 @@ Result<std::unique_ptr<Wires>> make_wires(registry::Registry& registry,
     auto shm = wire::ShmWire::create(registry);
     if (!shm) return shm.error();
     wires->add(std::move(shm).value());
+    if (config().wire == settings::WireKind::shm) wires->forbid_network();
   }
   if (config().faults) wires->add_faults(*config().faults, room);
   return wires;

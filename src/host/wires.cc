@@ -1,5 +1,7 @@
 #include "host/wires.h"
 
+#include <cerrno>
+
 namespace verbena::host {
 
 Wires::Wires(std::unique_ptr<wire::Network> network, std::unique_ptr<wire::Capture> capture)
@@ -32,9 +34,37 @@ packet::Course Wires::course_of(wire::Carriage carriage) {
 }
 
 Status Wires::open_address(const LocalAddress& local) {
-  Status opened = network_.open_address(local);
-  if (opened && shm_ != nullptr) shm_->open_address(local);
-  return opened;
+  Status opened = network_forbidden_ ? Error{EADDRINUSE, ""} : network_.open_address(local);
+  std::erase(rings_alone_, local.address);
+  if (!opened && (shm_ == nullptr || opened.error().code != EADDRINUSE)) return opened;
+  if (!opened) rings_alone_.push_back(local.address);
+  if (shm_ != nullptr) shm_->open_address(local);
+  return Ok{};
+}
+
+Result<std::uint16_t> Wires::source_port(const IpAddress& address, Qpn qpn) {
+  if (!rings_alone(address)) return network_.source_port(address, qpn);
+  // Nothing is bound to it: it only tells flows apart.
+  return static_cast<std::uint16_t>(0xC000u | (qpn.value() & 0x3fffu));
+}
+
+Status Wires::join(const LocalAddress& group) {
+  if (!network_forbidden_) return network_.join(group);
+  return Error{ENETUNREACH, group.address.text() +
+                                " is a multicast address, and --wire shm takes no network; use "
+                                "--wire auto"};
+}
+
+bool Wires::hand_over(const packet::Datagram& d, std::uint32_t slot) {
+  if (d.way == packet::Way::network) return network_.hand_over(d, slot);
+  const packet::Flow flow{.source = d.source,
+                          .destination = d.destination,
+                          .source_port = d.source_port,
+                          .traffic_class = d.traffic_class,
+                          .hop_limit = d.hop_limit,
+                          .way = d.way};
+  const Qpn to{slot << Qpn::kIndexBits};
+  return choose_way(flow, to).way == d.way && shm_->send_sealed(flow, to, d.bytes);
 }
 
 void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room) {

@@ -40,6 +40,8 @@ class Wires final : public packet::FrameSink {
     return shm_ != nullptr ? course_of(shm_->would_carry(flow, to))
                            : packet::Course{.detour = no_shm_};
   }
+  /// A process of this host has the queue pair, as far as its number says.
+  [[nodiscard]] bool is_held(Qpn to) const { return shm_ != nullptr && shm_->is_held(to); }
   /// From now on, frames leave through faults, whatever their wire. `room`: kRoomBytes for each.
   void add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room);
 
@@ -55,8 +57,28 @@ class Wires final : public packet::FrameSink {
   }
   /// The wire that has addresses.
   [[nodiscard]] wire::Network& network() { return network_; }
-  /// From now on, frames to this address are received.
+  /// From now on, frames to this address are received. Where somebody else has the network's port,
+  /// rings alone bring some.
   Status open_address(const LocalAddress& local);
+  /// From now on, no frame takes the network.
+  void forbid_network() { network_forbidden_ = true; }
+  [[nodiscard]] bool network_forbidden() const { return network_forbidden_; }
+  /// No frame can take the network from this address, which is open.
+  [[nodiscard]] bool rings_alone(const IpAddress& address) const {
+    return std::ranges::find(rings_alone_, address) != rings_alone_.end();
+  }
+  /// See wire::Network.
+  Result<std::uint16_t> source_port(const IpAddress& address, Qpn qpn);
+  Status join(const LocalAddress& group);
+
+  // QP 1.
+  /// The queue pair numbers to send a frame to by rings; empty: it has to take the network.
+  [[nodiscard]] std::vector<Qpn> management_takers(const packet::Flow& flow,
+                                                   std::span<const std::uint8_t> frame) {
+    return shm_ != nullptr ? shm_->takers(flow, frame) : std::vector<Qpn>{};
+  }
+  /// Gives a frame that arrived to another process of this host. False: it can't take it now.
+  bool hand_over(const packet::Datagram& d, std::uint32_t slot);
 
   // packet::FrameSink: what the engine sends.
   [[nodiscard]] packet::Course choose_way(const packet::Flow& flow, Qpn to) override {
@@ -165,6 +187,8 @@ class Wires final : public packet::FrameSink {
   static constexpr std::size_t kNetwork = 0, kShm = 1;
   std::vector<Line> lines_;
   wire::ShmWire* shm_ = nullptr;  // of these; nullptr: frames take the network alone
+  bool network_forbidden_ = false;
+  std::vector<IpAddress> rings_alone_;
   packet::Detour no_shm_ = packet::Detour::unknown;
   Instant network_gave_{};     // something, to receive_often()
   Instant look_at_network_{};  // not before then

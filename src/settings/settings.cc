@@ -118,6 +118,13 @@ Reading read_environment(const char* const* environment) {
     const auto done = set(reading.settings, entry.substr(0, equals), entry.substr(equals + 1));
     if (!done) reading.problems.push_back(done.error().message);
   }
+  const Settings& s = reading.settings;
+  if (s.wire == WireKind::shm && (!s.pcap.empty() || s.faults)) {
+    const std::string who = s.pcap.empty() ? "VERBENA_FAULTS (--faults)" : "VERBENA_PCAP (--pcap)";
+    reading.problems.push_back(who +
+                               ": capture and faults take the network, which VERBENA_WIRE=shm "
+                               "(--wire shm) rules out; use --wire auto or udp with it");
+  }
   return reading;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -63,6 +64,8 @@ std::string_view dropped_since(const cm::Counters& before, const cm::Counters& n
 void ConnectionService::receive(const packet::Datagram& d, Instant now) {
   // The round began before the message came.
   const Instant arrived = trace_ != nullptr ? host::now() : now;
+  // The network's wire looks where a frame belongs; who sends by rings may have been overtaken.
+  if (d.way == packet::Way::host && pass_to_listener(d)) return;
   if (nobody_listens(d)) {
     // A process that is bound to the port may be about to listen.
     const bool bound = registry_.is_bound(*service_of(d), d.destination);
@@ -83,7 +86,7 @@ bool ConnectionService::pass_to_listener(const packet::Datagram& d) {
   const auto service = service_of(d);
   const auto listener = service ? registry_.listener_of(*service, d.destination) : std::nullopt;
   if (!listener || *listener == registry_.slot()) return false;
-  wires_.network().hand_over(d, *listener);
+  static_cast<void>(wires_.hand_over(d, *listener));  // one that is lost is sent again
   return true;
 }
 
@@ -120,16 +123,21 @@ void ConnectionService::look_for_listeners(Instant now) {
   });
 }
 
-bool ConnectionService::send_messages() {
+bool ConnectionService::send_messages(Instant now) {
   auto& outbox = manager_.outbox();
+  std::vector<cm::OutgoingMad> nowhere;
   bool full = false;
   // Those whose path is full stay; others may overtake them. Few wait, so erasing is cheap.
   for (auto mad = outbox.begin(); mad != outbox.end() && !(full && wires_.full());) {
-    const auto port = wires_.network().management_port(mad->route.local);
-    // A message whose source address isn't open counts as lost: the sender will retry.
-    const bool gone = !port || gsi_.send(*mad, *port, wires_);
+    const auto sent = gsi_.send(*mad, wires_);
+    if (!sent) nowhere.push_back(*mad);
+    const bool gone = sent.value_or(true);
     full = full || !gone;
     mad = gone ? outbox.erase(mad) : std::next(mad);
+  }
+  // As if the network had said so.
+  for (const cm::OutgoingMad& mad : nowhere) {
+    manager_.undelivered({.route = mad.route, .bytes = mad.bytes}, ECONNREFUSED, now);
   }
   return outbox.empty();
 }

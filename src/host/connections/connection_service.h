@@ -42,7 +42,7 @@ class ConnectionService {
     orphan_search_.work(now, quiet);
     if (waiting_.next_look() <= now) look_for_listeners(now);
     if (manager_.next_deadline() <= now) manager_.expire(now);
-    return manager_.outbox().empty() || send_messages();
+    return manager_.outbox().empty() || send_messages(now);
   }
   [[nodiscard]] Instant next_deadline() const {
     return std::min(
@@ -55,7 +55,7 @@ class ConnectionService {
   void look_for_listeners(Instant now);
   [[nodiscard]] bool nobody_listens(const packet::Datagram& d) const;
   [[nodiscard]] bool pass_to_listener(const packet::Datagram& d);
-  bool send_messages();
+  bool send_messages(Instant now);
 
   registry::Registry& registry_;
   Wires& wires_;

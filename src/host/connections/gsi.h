@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 
 #include "base/psn.h"
 #include "cm/route.h"
 #include "host/observation/trace.h"
+#include "host/wires.h"
 #include "packet/frame.h"
 
 namespace verbena::host {
@@ -20,10 +22,12 @@ class Gsi {
   /// nullptr: nobody.
   void observe(Trace* trace) { trace_ = trace; }
 
-  /// False: no room now.
-  bool send(const cm::OutgoingMad& mad, std::uint16_t source_port, packet::FrameSink& sink);
+  /// nullopt: it reaches nobody. Otherwise, whether it is gone; no room, if it isn't.
+  std::optional<bool> send(const cm::OutgoingMad& mad, Wires& wires);
 
  private:
+  bool put(const packet::Flow& flow, Qpn to, std::span<const std::uint8_t> frame, Wires& wires);
+
   Psn next_{};
   Trace* trace_ = nullptr;
 };

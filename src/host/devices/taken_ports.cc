@@ -101,6 +101,13 @@ const UdpSocketEntry* taker(const std::vector<UdpSocketEntry>& sockets, Holders&
 
 }  // namespace
 
+std::string holder_of_port(const IpAddress& address) {
+  const auto sockets = udp_sockets_at(packet::kRocePort);
+  const auto found =
+      std::ranges::find_if(sockets, [&](const UdpSocketEntry& s) { return overlaps(s, address); });
+  return found != sockets.end() ? Holders::describe(*found) : "somebody who has just left";
+}
+
 std::vector<TakenPort> taken_ports() {
   std::vector<TakenPort> out;
   const auto sockets = udp_sockets_at(packet::kRocePort);
@@ -113,8 +120,9 @@ std::vector<TakenPort> taken_ports() {
       if (by == nullptr) continue;
       const std::string holder = Holders::describe(*by);
       out.push_back({device.name, address, holder,
-                     fmt::format("UDP port {} is taken by {}: end it, or run programs in a network "
-                                 "of their own, `verbena netns -- COMMAND`",
+                     fmt::format("UDP port {} is taken by {}: only your own programs on this host "
+                                 "reach each other here. For other hosts end it, or run programs "
+                                 "in a network of their own, `verbena netns -- COMMAND`",
                                  packet::kRocePort, holder)});
     }
   }

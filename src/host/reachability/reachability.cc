@@ -5,6 +5,8 @@
 #include <memory>
 #include <optional>
 
+#include "host/devices/taken_ports.h"
+#include "host/observation/way_names.h"
 #include "host/reachability/multicast_group.h"
 
 namespace verbena::host {
@@ -19,8 +21,13 @@ std::optional<IpAddress> gid_at(const Device& device, std::size_t index) {
 }  // namespace
 
 Status Reachability::open_address(const IpAddress& address, unsigned interface) {
+  const bool known = wires_.rings_alone(address);
   auto opened = wires_.open_address({address, interface});
   if (opened) rnic_.set_receive_buffer(wires_.network().receive_buffer());
+  if (wires_.rings_alone(address) && !known && !wires_.network_forbidden()) {
+    log(LogLevel::warn, "{} reaches processes of this user on this host only: {}", address.text(),
+        why_no_network(address));
+  }
   return opened;
 }
 
@@ -31,6 +38,45 @@ Status Reachability::open_own_address(const IpAddress& address) {
     }
   }
   return Error{EADDRNOTAVAIL, address.text() + " is no address of a device"};
+}
+
+std::string Reachability::why_no_network(const IpAddress& source) const {
+  if (wires_.network_forbidden()) return "--wire shm takes no network; use --wire auto";
+  return fmt::format(
+      "UDP port {} at {} is taken by {}: end it, or use another address, or a "
+      "network of your own (`verbena netns -- COMMAND`)",
+      packet::kRocePort, source.text(), holder_of_port(source));
+}
+
+bool Reachability::is_of_this_host(const IpAddress& address) const {
+  return std::ranges::any_of(list_devices_(), [&](const Device& device) {
+    return std::ranges::find(device.gids, address) != device.gids.end();
+  });
+}
+
+Status Reachability::check_destination(const IpAddress& source,
+                                       const IpAddress& destination) const {
+  if (!wires_.rings_alone(source) || destination.is_multicast() || source == destination ||
+      is_of_this_host(destination)) {
+    return Ok{};
+  }
+  return Error{EHOSTUNREACH,
+               fmt::format("{} can't be reached from {}: it is not an address of this host, and {}",
+                           destination.text(), source.text(), why_no_network(source))};
+}
+
+Status Reachability::check_peer(const packet::Flow& flow, Qpn peer) {
+  if (!wires_.rings_alone(flow.source)) return Ok{};
+  const packet::Course course = wires_.choose_way(flow, peer);
+  if (course.way == packet::Way::host) return Ok{};
+  // A process that is about to set up its end may not have opened its address yet.
+  if (course.detour == packet::Detour::other_host && wires_.is_held(peer) &&
+      is_of_this_host(flow.destination)) {
+    return Ok{};
+  }
+  return Error{EHOSTUNREACH, fmt::format("peer {} qp {:#x} can't be reached from {}: {}, and {}",
+                                         flow.destination.text(), peer.value(), flow.source.text(),
+                                         text_of(course.detour), why_no_network(flow.source))};
 }
 
 Result<packet::Flow> Reachability::open_flow(const Device& device,
@@ -57,6 +103,9 @@ Result<packet::Flow> Reachability::open_flow(const Device& device,
   if (auto opened = open_address(source, device.interface_index); !opened) {
     return opened.error();
   }
+  if (auto reachable = check_destination(source, destination); !reachable) {
+    return reachable.error();
+  }
   return packet::Flow{.source = source,
                       .destination = destination,
                       .traffic_class = path.traffic_class,
@@ -71,7 +120,7 @@ Status Reachability::open_path(const Device& device, const engine::QueuePair& qp
     return Error{EINVAL, fmt::format("{} is a multicast address: only UD sends to those",
                                      flow->destination.text())};
   }
-  const auto port = wires_.network().source_port(flow->source, qp.qpn);
+  const auto port = wires_.source_port(flow->source, qp.qpn);
   if (!port) return port.error();
   a.flow = *flow;
   a.flow.source_port = *port;
@@ -86,8 +135,8 @@ Status Reachability::open_datagrams(const Device& device, QueuePair& qp) {
   for (const IpAddress& address : device.gids) {
     if (address == IpAddress{} || qp.ports->at(address) != 0) continue;
     Status opened = open_address(address, device.interface_index);
-    const auto port = opened ? wires_.network().source_port(address, qp.qpn)
-                             : Result<std::uint16_t>{opened.error()};
+    const auto port =
+        opened ? wires_.source_port(address, qp.qpn) : Result<std::uint16_t>{opened.error()};
     if (port && qp.ports->add(address, *port)) continue;
     problem = port ? Error{ENOMEM, fmt::format("it has {} addresses already", SourcePorts::kMost)}
                    : port.error();
@@ -140,7 +189,7 @@ Status Reachability::attach_multicast(QueuePair& qp, const Device& device, const
   const Membership membership{*group, device.interface_index};
   if (std::find(qp.groups.begin(), qp.groups.end(), membership) != qp.groups.end()) return Ok{};
   const LocalAddress local{*group, device.interface_index};
-  if (auto joined = wires_.network().join(local); !joined) return joined;
+  if (auto joined = wires_.join(local); !joined) return joined;
   if (auto attached = rnic_.attach_multicast(qp, *group); !attached) {
     wires_.network().leave(local);
     return attached;

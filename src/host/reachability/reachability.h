@@ -28,6 +28,12 @@ class Reachability {
   Status open_address(const IpAddress& address, unsigned interface);
   /// The same for an address of any device. EADDRNOTAVAIL: no device has it.
   Status open_own_address(const IpAddress& address);
+  /// Frames from `source`, which is open, can get to `destination`. EHOSTUNREACH: rings alone
+  /// leave from there, and it isn't an address of this host.
+  [[nodiscard]] Status check_destination(const IpAddress& source,
+                                         const IpAddress& destination) const;
+  /// The same for a connected queue pair and its peer. EHOSTUNREACH: rings can't reach the peer.
+  [[nodiscard]] Status check_peer(const packet::Flow& flow, Qpn peer);
   /// The flow of a path but for its source port. Opens its source address.
   [[nodiscard]] Result<packet::Flow> open_flow(const Device& device,
                                                const engine::AddressVector& path);
@@ -47,6 +53,8 @@ class Reachability {
   void follow_devices();
 
  private:
+  [[nodiscard]] bool is_of_this_host(const IpAddress& address) const;
+  [[nodiscard]] std::string why_no_network(const IpAddress& source) const;
   Status open_for_listeners(const std::vector<Device>& devices, LogLevel level);
 
   engine::Rnic& rnic_;

@@ -16,6 +16,7 @@
 #include "system/monotonic_now.h"
 #include "system/random.h"
 #include "system/system_error.h"
+#include "wire/gsi_route.h"
 #include "wire/shm/offer.h"
 
 namespace verbena::wire {
@@ -135,6 +136,33 @@ Carriage ShmWire::unanswered(std::uint32_t slot) {
   if (monotonic_now() < asked.again_at) return Carriage::carried;
   give_up(slot);
   return Carriage::peer_declines;
+}
+
+/// Frames to QP 1 of an address reach one of the processes that receive there. 0: nobody does.
+std::uint32_t ShmWire::anybody_at(const packet::Flow& flow) const {
+  if (interface_of(flow.destination) != 0) return registry_.slot();
+  for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
+    if (registry_.held(slot) && receives_at(slot, flow)) return slot;
+  }
+  return 0;
+}
+
+std::vector<Qpn> ShmWire::takers(const packet::Flow& flow, std::span<const std::uint8_t> frame) {
+  const std::uint32_t somebody = anybody_at(flow);
+  if (somebody == 0) return {};
+  packet::Datagram arriving;
+  arriving.destination = flow.destination;
+  arriving.bytes = frame;
+  const GsiRoute route = gsi_route(arriving, registry_.table(), somebody);
+  std::vector<std::uint32_t> slots = route.copies;
+  slots.push_back(route.owner);
+  std::vector<Qpn> all;
+  for (const std::uint32_t slot : slots) {
+    const Qpn to{slot << Qpn::kIndexBits};
+    if (carriage(flow, to) != Carriage::carried) return {};
+    all.push_back(to);
+  }
+  return all;
 }
 
 Link* ShmWire::link_to(std::uint32_t slot) {

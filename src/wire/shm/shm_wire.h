@@ -56,6 +56,13 @@ class ShmWire final : public Wire, registry::Watcher {
   /// The same, as far as it can be told without one.
   [[nodiscard]] Carriage would_carry(const packet::Flow& flow, Qpn to) const;
 
+  /// The processes that a frame to QP 1 is for, by queue pair numbers of theirs to send it to;
+  /// empty: none of ours receives at its destination, or not all of them by here.
+  [[nodiscard]] std::vector<Qpn> takers(const packet::Flow& flow,
+                                        std::span<const std::uint8_t> frame);
+  /// Whether a live process has the queue pair's slot.
+  [[nodiscard]] bool is_held(Qpn to) const { return registry_.held(to.slot()); }
+
   // packet::FrameSink: frames are written where the other process reads them.
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
                                                 std::size_t size) override {
@@ -105,6 +112,7 @@ class ShmWire final : public Wire, registry::Watcher {
   [[nodiscard]] shm::Link* make_last_link(std::uint32_t slot);
   shm::Link* add_link(std::unique_ptr<shm::Link> link);
   [[nodiscard]] bool receives_at(std::uint32_t slot, const packet::Flow& flow) const;
+  [[nodiscard]] std::uint32_t anybody_at(const packet::Flow& flow) const;
   [[nodiscard]] bool send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment);
   void refuse(std::uint32_t slot, std::uint64_t id);
   /// Offers a link, unless that is too soon after it was in vain.

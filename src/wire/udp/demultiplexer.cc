@@ -7,7 +7,7 @@
 #include "packet/mad.h"
 #include "packet/packet.h"
 #include "system/monotonic_now.h"
-#include "wire/udp/gsi_route.h"
+#include "wire/gsi_route.h"
 #include "wire/udp/hand_over.h"
 #include "wire/udp/steering.h"
 

@@ -16,9 +16,9 @@ Status ReceiveAddresses::open(const LocalAddress& local) {
   for (const auto& address : addresses_) {
     if (!address->group || address->socket.local.address != local.address) continue;
     if (address->interface() == local.interface || !local.address.is_link_local()) return Ok{};
-    return Error{EADDRINUSE, local.address.text() +
-                                 " is in use on another interface: one process can use a "
-                                 "link-local address on one of them only"};
+    return Error{EBUSY, local.address.text() +
+                            " is in use on another interface: one process can use a "
+                            "link-local address on one of them only"};
   }
   auto opened = open_receive_socket(local);
   if (!opened) return opened.error();

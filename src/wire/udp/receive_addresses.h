@@ -34,7 +34,7 @@ class ReceiveAddresses {
   ReceiveAddresses(registry::Registry& registry, int epoll_fd)
       : registry_{registry}, epoll_fd_{epoll_fd} {}
 
-  /// Idempotent. EADDRINUSE: on another interface, or another user has the port.
+  /// Idempotent. EADDRINUSE: somebody else has the port. EBUSY: in use on another interface.
   Status open(const LocalAddress& local);
   Status join(const LocalAddress& group);
   void leave(const LocalAddress& group);

@@ -32,9 +32,9 @@ TEST(Settings, ListTheValidValuesForAMalformedOne) {
   EXPECT_THAT(problem_with("VERBENA_FAULTS", "drop=7"),
               AllOf(HasSubstr("VERBENA_FAULTS"), HasSubstr("\"drop=7\"")));
   EXPECT_EQ(problem_with("VERBENA_LOG", "warn"), "");
-  EXPECT_THAT(problem_with("VERBENA_WIRE", "tcp"),
-              AllOf(HasSubstr("VERBENA_WIRE"), HasSubstr("\"tcp\""),
-                    HasSubstr("use auto, shm or udp")));
+  EXPECT_THAT(
+      problem_with("VERBENA_WIRE", "tcp"),
+      AllOf(HasSubstr("VERBENA_WIRE"), HasSubstr("\"tcp\""), HasSubstr("use auto, shm or udp")));
   for (const char* wire : {"auto", "shm", "udp"}) {
     EXPECT_EQ(problem_with("VERBENA_WIRE", wire), "");
   }
@@ -58,6 +58,21 @@ TEST(Settings, OnlyOursAreReadFromAnEnvironment) {
   const std::array<const char*, 4> bad{"VERBENA_ONLY=yes", "VERBENA_X=1", "VERBENA_LOG=info",
                                        nullptr};
   EXPECT_THAT(read_environment(bad.data()).problems, SizeIs(2));
+}
+
+TEST(Settings, CaptureAndFaultsNeedTheNetwork) {
+  const std::array captured{"VERBENA_WIRE=shm", "VERBENA_PCAP=x",
+                            static_cast<const char*>(nullptr)};
+  const std::array faulty{"VERBENA_WIRE=shm", "VERBENA_FAULTS=drop=1%",
+                          static_cast<const char*>(nullptr)};
+  const std::array either{"VERBENA_WIRE=auto", "VERBENA_PCAP=x", "VERBENA_FAULTS=drop=1%",
+                          static_cast<const char*>(nullptr)};
+  for (const auto* environment : {&captured, &faulty}) {
+    const auto problems = read_environment(environment->data()).problems;
+    ASSERT_EQ(problems.size(), 1u);
+    EXPECT_NE(problems[0].find("capture and faults take the network"), std::string::npos);
+  }
+  EXPECT_TRUE(read_environment(either.data()).problems.empty());
 }
 
 }  // namespace

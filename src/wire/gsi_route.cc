@@ -1,4 +1,4 @@
-#include "wire/udp/gsi_route.h"
+#include "wire/gsi_route.h"
 
 #include "packet/cm_steering.h"
 #include "registry/port_table.h"
