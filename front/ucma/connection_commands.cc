@@ -10,6 +10,7 @@
 #include "front/ucma/passed_on.h"
 #include "front/ucma/path.h"
 #include "front/verbs/device.h"
+#include "host/log.h"
 
 namespace verbena::front::ucma {
 
@@ -89,7 +90,10 @@ Status connect(Ucma& ucma, const Command& command) {
   host::Nic& nic = found->nic;
   if (id.state != IdState::route_resolved) return wrong_state("resolved (rdma_resolve_route)");
   if (auto opened = nic.open_address(*id.device, *id.source); !opened) return opened;
-  if (auto way = nic.check_destination(*id.source, *id.destination); !way) return way;
+  // The program hears of it by an event, as of any host that nothing reaches.
+  if (auto way = nic.check_destination(*id.source, *id.destination); !way) {
+    host::log(host::LogLevel::warn, "rdma_connect: {}", way.error().message);
+  }
   Status asked = Ok{};
   nic.manage([&](cm::ConnectionManager& manager, Instant now) {
     const auto connection = ask(manager, id, c.conn_param, now);

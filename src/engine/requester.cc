@@ -37,8 +37,12 @@ void choose_way(Services& services, QueuePair& qp, packet::FrameSink& sink, cons
   Requester& r = qp.requester;
   if (qp.reliable() ? qp.completer.window.in_flight() != 0 : r.packet != 0) return;
   const packet::Course course = sink.choose_way(flow_of(qp, wqe), destination_of(qp, wqe));
+  if (course == r.course) return;
+  // A peer that was on this host and no longer is has died: the network won't find it, either.
+  const bool died =
+      r.course.way == packet::Way::host && course.detour == packet::Detour::other_host;
+  if (died && qp.connected()) return;
   const packet::Course before = std::exchange(r.course, course);
-  if (course == before) return;
   if (course.way != before.way) change_way(qp.completer, qp.attributes, course.way);
   // A datagram queue pair has many peers: the way is the datagram's.
   if (services.observer != nullptr && qp.connected()) services.observer->chose_way(qp, course);

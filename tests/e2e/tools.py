@@ -73,7 +73,7 @@ class StatShows(Case):
             wait_for_processes(host, end, pids, packets_of(first[pids[0]])[0] + 100)
             status, table = host.run(end.namespace, [host.verbena, "stat"], preload=False)
             check_output(status, table, 0, [
-                rf"^ *{pid} ibv_rc_pingpong +vb_lo +1( +[1-9]\d+){{4}} +\d+ +0$" for pid in pids])
+                rf"^ *{pid} ibv_rc_pingpong +vb_lo +1 +[01] +[01]( +[1-9]\d+){{4}} +\d+ +0$" for pid in pids])
             self._check_other_user(host, network)
             for pid in pids:
                 os.kill(pid, signal.SIGKILL)
@@ -230,15 +230,15 @@ sys.stdin.read()
 
 @dataclasses.dataclass(frozen=True)
 class PortHeld(Case):
-    """UDP port 4791 is somebody else's: `verbena devices` says so beforehand; the program ends, and
-    a line says what to do."""
+    """UDP port 4791 is somebody else's: `verbena devices` says so beforehand; a program that needs
+    it ends, and a line says what to do."""
     by_verbena: bool = False  # of another user; else by any program
 
     def run(self, host, network):
         need_programs("rping")
         with self._holder(host, network) as holder:
             self._check_devices(host, network, holder)
-            status, output = host.run(network.server.namespace,
+            status, output = host.with_wire("udp").run(network.server.namespace,
                                       ["rping", "-s", "-a", "127.0.0.1", "-p", str(next_tcp_port())])
         if status == 0:
             raise CaseFailed(f"rping runs although the port is taken\n{output}")
@@ -248,7 +248,8 @@ class PortHeld(Case):
     def _check_devices(self, host, network, holder):
         # Root's holder is another user's: the programs run as nobody, and can't look into it.
         who = "a program of user 0" if is_real_root() else rf"python3 \(pid {holder.pid}\)"
-        reason = rf"UDP port 4791 is taken by {who}: end it, or.*`verbena netns -- COMMAND`"
+        reason = (rf"UDP port 4791 is taken by {who}: only your own programs on this host reach each "
+                  r"other here\. For other hosts end it, or.*`verbena netns -- COMMAND`")
         status, words = host.run(network.server.namespace, [host.verbena, "devices"], preload=False)
         check_output(status, words, 0, (rf"^vb_lo +\d+  127\.0\.0\.1: {reason}",))
         status, output = host.run(network.server.namespace, [host.verbena, "devices", "--json"],

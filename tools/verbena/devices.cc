@@ -214,7 +214,7 @@ void print_problems(std::span<const Device> devices) {
     for (const Port& port : device.ports) {
       for (const Gid& gid : port.gids) {
         if (gid.problem.empty()) continue;
-        if (first) fmt::print("\n{:<16} {:>3}  WHY PROGRAMS CAN'T USE IT\n", "DEVICE", "GID");
+        if (first) fmt::print("\n{:<16} {:>3}  WHAT PROGRAMS CAN'T DO THERE\n", "DEVICE", "GID");
         first = false;
         fmt::print("{:<16} {:>3}  {}: {}\n", device.name, gid.index, gid.address, gid.problem);
       }

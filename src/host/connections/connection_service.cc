@@ -137,7 +137,7 @@ bool ConnectionService::send_messages(Instant now) {
   }
   // As if the network had said so.
   for (const cm::OutgoingMad& mad : nowhere) {
-    manager_.undelivered({.route = mad.route, .bytes = mad.bytes}, ECONNREFUSED, now);
+    manager_.undelivered({.route = mad.route, .bytes = mad.bytes}, EHOSTUNREACH, now);
   }
   return outbox.empty();
 }

@@ -180,6 +180,15 @@ TEST_F(Ways, AnAnswerFromTheNetworkIsNobodysWhereRequestsLeftByRings) {
   EXPECT_EQ(qp->completer.unacked, kFirst.next());
 }
 
+TEST_F(Ways, DontChangeWhenThePeerDies) {
+  send();
+  sink.offered = {Way::network, Detour::other_host};
+  now = rnic.next_deadline();
+  (void)rnic.work(sink, now);
+  EXPECT_THAT(notes.chosen, ElementsAre(kHost));
+  EXPECT_THAT(sink.sent, ElementsAre(Way::host, Way::host));
+}
+
 TEST_F(Ways, ChangeWhenAllIsSentAgain) {
   send();
   sink.offered = kDeclined;  // the ring was refused: nobody has read what was sent
