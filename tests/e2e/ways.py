@@ -8,9 +8,10 @@ import re
 import subprocess
 import time
 
-from cases import (LO, VETHS, Case, Tool, arguments, check_output, check_pair, compiled,
+from cases import (LO, VETHS, Case, Pair, Tool, arguments, check_output, check_pair, compiled,
                    next_tcp_port, pair_argv, wait_for_pair)
-from connections import COMPLAINT, run_client
+from clients import Ucx
+from connections import COMPLAINT, run_client, stream
 from network import ROCE_PORT, Namespace
 from observing import events_in, expect, named, open_folder
 from programs import CaseFailed, CaseSkipped, is_real_root, need_programs, tail
@@ -605,6 +606,11 @@ def table():
             ("ib_write_bw", Way(LO, "", "ib_write_bw", ("-n", "100", "-s", "65536"))),
             ("rping", ConnectedWay(LO, ""))):
         yield from beside_a_holder(label, case)
+    for label, case in (
+            ("ud_pingpong", Pair(LO, "", "ibv_ud_pingpong", ("-n", "20"))),
+            ("rstream", stream(LO, 4, "rstream", "", "-S", "2000", "-I", "10", "-C", "10")),
+            ("ucx-rc", Ucx(LO, "", "rc_v", "tag_lat")), ("ucx-ud", Ucx(LO, "", "ud_v", "tag_bw"))):
+        yield PortTaken(LO, f"ways/port-taken/any/{label}", case=case)
     yield PortTakenHere(VETHS[0], "ways/port-taken/other-host")
     yield Injected(LO, "ways/injected")
     yield Namesake(LO, "ways/namesake")
