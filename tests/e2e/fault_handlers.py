@@ -109,13 +109,10 @@ class Held(Case):
     arguments: tuple = ()
     status: int = 0
     expect: tuple = HELD
-    wire: str = ""
     preload: bool = True
     never: str = "a fault of a copy|Segmentation fault|WARNING: ThreadSanitizer"
 
     def run(self, host, network):
-        if self.wire:
-            host = host.with_wire(self.wire)
         argv = self.command(host)
         argv = [argv] if isinstance(argv, str) else list(argv)
         status, output = host.run(network.server.namespace, [*argv, *map(str, self.arguments)],

@@ -68,7 +68,9 @@ class RingWriter {
   bool publish();
 
   /// Bytes of committed records that aren't published.
-  [[nodiscard]] std::size_t unpublished() const { return static_cast<std::size_t>(end_ - published_); }
+  [[nodiscard]] std::size_t unpublished() const {
+    return static_cast<std::size_t>(end_ - published_);
+  }
   /// The reader has nothing left to read.
   [[nodiscard]] bool empty() const { return consumed_ == published_; }
   /// The reader says that it has gone so far. False: it can't have.
@@ -98,7 +100,7 @@ class RingWriter {
   std::uint64_t end_ = 0;  // of the last record that was committed
   std::size_t head_ = 0;   // end_'s place in the ring
 
-  std::size_t first_ = 0;       // place of the first record that isn't published
+  std::size_t first_ = 0;         // place of the first record that isn't published
   std::uint32_t first_size_ = 0;  // its size; 0: there is none
   std::size_t reserved_at_ = 0;
   std::size_t reserved_size_ = 0;
@@ -111,8 +113,9 @@ class RingReader {
   explicit RingReader(std::span<const std::uint8_t> ring) : ring_{ring} {}
 
   struct Record {
-    RecordHeader header;                 // a copy
-    std::span<const std::uint8_t> body;  // what lies behind it, in the ring: the writer may change it
+    RecordHeader header;  // a copy
+    std::span<const std::uint8_t>
+        body;  // what lies behind it, in the ring: the writer may change it
   };
   /// There is a record, or something is wrong: next() tells.
   [[nodiscard]] bool ready() const;

@@ -23,8 +23,7 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 std::uint8_t* map_bytes(const Fd& descriptor, int protection) {
-  void* const at =
-      ::mmap(nullptr, Segment::kBytes, protection, MAP_SHARED, descriptor.get(), 0);
+  void* const at = ::mmap(nullptr, Segment::kBytes, protection, MAP_SHARED, descriptor.get(), 0);
   if (at == MAP_FAILED) return nullptr;
   // Where the child would keep the mapping, it is no use to the parent either.
   if (::madvise(at, Segment::kBytes, MADV_DONTFORK) != 0) {
@@ -54,8 +53,8 @@ Result<Segment::Made> Segment::create(std::size_t ring_bytes) {
   if (!memfd) return system_error(errno, "memfd_create for a ring");
   if (::ftruncate(memfd.get(), kBytes) != 0) return system_error(errno, "sizing a ring");
   // All that the reader will look at is there: no access to it can fail for want of memory.
-  if (const int why = ::posix_fallocate(memfd.get(), 0,
-                                        static_cast<off_t>(kPageBytes + ring_bytes))) {
+  if (const int why =
+          ::posix_fallocate(memfd.get(), 0, static_cast<off_t>(kPageBytes + ring_bytes))) {
     return system_error(why, "memory for a ring");
   }
   Segment segment{map_bytes(memfd, PROT_READ | PROT_WRITE)};

@@ -106,6 +106,8 @@ class ShmWire final : public Wire, registry::Watcher {
   // registry::Watcher
   void member_died(std::uint32_t slot) override;
 
+  /// Other processes may offer links, or shall not.
+  void announce(bool takes_rings);
   [[nodiscard]] shm::Link* link_to(std::uint32_t slot);
   [[nodiscard]] shm::Link* make_link(std::uint32_t slot);
   /// One that takes what the process has published by now, and goes.

@@ -150,7 +150,9 @@ TEST_F(ConnectionMemoryTest, SurvivesAnyContents) {
     for (std::size_t i = 0; i < memory->bound(); ++i) {
       const auto row = memory->look(i);
       ASSERT_TRUE(!row || row->slot() != 6);
-      if (row) ASSERT_TRUE(memory->remove(*row));
+      if (row) {
+        ASSERT_TRUE(memory->remove(*row));
+      }
     }
     ASSERT_TRUE(memory->add(6, record(1)));
   }

@@ -181,7 +181,7 @@ TEST(LinkStress, TwoThreadsSendSleepAndWake) {
     ASSERT_TRUE(b.good());
     EXPECT_EQ(a.taken(), kRecords);
     EXPECT_EQ(b.taken(), kRecords);
-    EXPECT_GT(a.sleeps() + b.sleeps(), 100u);
+    EXPECT_GT(a.sleeps() + b.sleeps(), 0u);
   }
 }
 

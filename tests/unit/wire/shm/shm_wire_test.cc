@@ -4,6 +4,7 @@
 #include "wire/shm/shm_wire.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -150,7 +151,9 @@ TEST_F(TwoProcesses, ASleeperIsWokenOnceAndFindsTheFrame) {
   const int bell = b.wire->descriptors().bell;
   const auto rings = [&] {
     std::uint64_t count = 0;
-    return ::read(bell, &count, sizeof count) == sizeof count ? count : 0;
+    pollfd ready{bell, POLLIN, 0};
+    const bool rung = ::poll(&ready, 1, 0) == 1;
+    return rung && ::read(bell, &count, sizeof count) == sizeof count ? count : 0;
   };
   (void)rings();
   b.wire->woken();
