@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -52,6 +53,11 @@ class IpAddress {
   [[nodiscard]] std::string text() const;
 
   friend constexpr auto operator<=>(const IpAddress&, const IpAddress&) = default;
+  /// As two words: every frame is compared.
+  friend constexpr bool operator==(const IpAddress& a, const IpAddress& b) {
+    using Words = std::array<std::uint64_t, 2>;
+    return std::bit_cast<Words>(a.bytes_) == std::bit_cast<Words>(b.bytes_);
+  }
 
  private:
   Bytes bytes_{};

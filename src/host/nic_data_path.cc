@@ -1,7 +1,5 @@
 // The data path of the program: posts and polls.
 
-#include <sched.h>
-
 #include <mutex>
 
 #include "host/nic_state.h"
@@ -92,9 +90,9 @@ std::size_t Nic::take(CompletionQueue& cq, std::span<engine::Completion> out) {
 std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
   std::size_t n = take(cq, out);
   if (n == 0) {
-    // The peer may be waiting for this core. Yield before the second look, not after it: a program
-    // whose poll found nothing looks elsewhere, so the answer must be fresh.
-    if (patience.is_over()) sched_yield();
+    // The peer may be waiting for this core. Give it up before the second look, not after it: a
+    // program whose poll found nothing looks elsewhere, so the answer must be fresh.
+    if (patience.is_over()) state_->event_wait().rest(now(), cq);
     const Instant when = state_->shard_of(cq).progress_inline(cq);
     n = take(cq, out);
     if (n == 0) patience.found_nothing(when);

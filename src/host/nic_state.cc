@@ -84,9 +84,10 @@ Status Nic::State::start() {
     NicThread::Descriptors watched{.control = {s.registry->fd(), monitor_->fd()}};
     for (const wire::Descriptors& wire : s.wires->descriptors()) {
       watched.bells.push_back(wire.bell);
-      if (wire.bell >= 0) event_wait_.set_bell(wire.bell);
       watched.data.push_back(wire.data);
       watched.control.push_back(wire.control);
+      if (wire.bell < 0) continue;
+      if (auto set = event_wait_.set_bell(wire.bell); !set) return set;
     }
     auto started = thread_.start(watched);
     if (started) s.outputs.announce(*s.wires);
@@ -106,6 +107,7 @@ NicThread::Work::Outcome Nic::State::work(bool control) {
 void Nic::State::abandon() {
   for_each_shard([](Shard& shard) { shard.abandon(); });
   monitor_->abandon();
+  event_wait_.abandon();
   thread_.abandon();
 }
 

@@ -26,15 +26,19 @@ bool Shard::run_round(Receive receive) {
   }
 }
 
+bool Shard::receive(Receive what) {
+  if (what == Receive::rings) return state_.wires->receive_rings(*this);
+  const bool frames = what == Receive::often ? state_.wires->receive_often(*this, now_)
+                                             : state_.wires->receive(*this);
+  return state_.raw.receive(*this) || frames;
+}
+
 bool Shard::try_round(Receive receive) {
   now_ = now();
   glances_ = 0;
   memory::check_fault_handlers(now_);
   if (devices_changed_.load(std::memory_order_relaxed)) follow_devices();
-  received_ = receive == Receive::yes     ? state_.wires->receive(*this)
-              : receive == Receive::often ? state_.wires->receive_often(*this, now_)
-                                          : false;
-  if (receive != Receive::no && state_.raw.receive(*this)) received_ = true;
+  received_ = receive != Receive::no && this->receive(receive);
   blocked_ = !state_.rnic.work(*state_.wires, now_);
   messages_wait_ = !state_.connections.work(now_, receive == Receive::yes && !received_);
   if (!state_.connections.manager().events().empty()) notifier_.set_pending(true);
@@ -148,21 +152,22 @@ Instant Shard::progress_inline(const engine::CompletionQueue& polled) {
   return when;
 }
 
-Instant Shard::serve_before_sleep() {
-  Instant deadline;
+NicThread::Work::Outcome Shard::serve_rings() {
+  NicThread::Work::Outcome outcome;
   {
     const NoCancellation shield;
-    ShardLockHolder holder{lock_};
+    const ShardLockHolder holder{lock_};
     state_.wires->woken();
     state_.rnic.set_caller_takes_events(true);
-    for (int i = 0; i < kRounds && run_round(Receive::often); ++i) {
+    for (int i = 0; i < kRounds && run_round(Receive::rings); ++i) {
+      outcome.useful = outcome.useful || received_;
     }
     state_.rnic.set_caller_takes_events(false);
-    deadline = wake_at();
+    outcome.deadline = wake_at();
   }
   notify_observer(ConnectionObserver::Wait::no);
   send_inline();
-  return deadline;
+  return outcome;
 }
 
 void Shard::notify_observer(ConnectionObserver::Wait wait) {

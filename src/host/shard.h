@@ -99,13 +99,12 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   /// After posting: sends, unless somebody else has the lock. Everybody who has had the lock calls
   /// it then, for posts that came meanwhile.
   void send_inline() EXCLUDES(lock_);
-  /// After polling this queue in vain: receives and sends, unless somebody else has the lock.
-  /// Returns the time.
+  /// After polling this queue in vain: receives and sends, if the lock is free. Returns the time.
   Instant progress_inline(const engine::CompletionQueue& polled) EXCLUDES(lock_);
 
-  /// A thread of the program that is going to sleep for completion events receives and sends.
-  /// Returns when the shard has to run next.
-  [[nodiscard]] Instant serve_before_sleep() EXCLUDES(lock_);
+  /// A thread of the program that goes to sleep for rings, or has slept, receives and sends.
+  /// Returns the next deadline, and whether there was something to receive.
+  [[nodiscard]] NicThread::Work::Outcome serve_rings() EXCLUDES(lock_);
 
   // ---- The NIC thread.
 
@@ -123,7 +122,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   void observe(ConnectionObserver* observer) { notifier_.observe(observer); }
   [[nodiscard]] std::vector<cm::Event> take_connection_events() EXCLUDES(lock_);
 
-  // ---- Around fork(). With the lock held across it, the child finds nothing half-changed.
+  // ---- Around fork().
   void lock_for_fork();
   void unlock_after_fork();
   void abandon();  // in the child, before it unlocks: closes what it inherited
@@ -133,6 +132,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
     no,
     yes,
     often,  // it soon comes again
+    rings,  // from processes of this host
   };
 
   /// Rounds of receive and send before the lock is given up.
@@ -147,6 +147,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   /// connection manager couldn't take.
   bool run_round(Receive receive) REQUIRES(lock_);
   bool try_round(Receive receive) REQUIRES(lock_);
+  bool receive(Receive what) REQUIRES(lock_);
   /// Sends, and receives as long as something comes. A message to a process that has just joined
   /// may come back into our own socket, because the steering program doesn't know it yet; receiving
   /// hands it over. The program may end right after its call, and nobody could then.

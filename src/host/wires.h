@@ -121,8 +121,12 @@ class Wires final : public packet::FrameSink {
     for (Line& line : lines_) frames += line.wire->receive(sink);
     return frames > 0;
   }
-  /// The same, for somebody who soon comes again: looking at the network costs a system call, so
-  /// while rings are in use it has to wait if nothing came from there lately.
+  /// From processes of this host alone, if there are rings: costs no system call.
+  bool receive_rings(wire::DatagramSink& sink) {
+    return shm_ != nullptr ? lines_[kShm].wire->receive(sink) > 0 : receive(sink);
+  }
+  /// The same as receive(), for somebody who soon comes again: looking at the network costs a
+  /// system call, so while rings are in use it has to wait if nothing came from there lately.
   bool receive_often(wire::DatagramSink& sink, Instant now);
   void serve_control(wire::DatagramSink& sink) {
     for (Line& line : lines_) line.wire->serve_control(sink);

@@ -1,10 +1,16 @@
 #include "host/progress/event_wait.h"
 
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 
 #include "host/clock.h"
+#include "system/kernel_calls.h"
 #include "system/long_waits.h"
+#include "system/system_error.h"
 
 namespace verbena::host {
 
@@ -20,13 +26,29 @@ class EventWait::Relief {
   NicThread& thread_;
 };
 
+EventWait::EventWait(Shard& shard, NicThread& thread)
+    : shard_{shard},
+      thread_{thread},
+      cores_{static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)))} {}
+
+Status EventWait::set_bell(int bell) {
+  rings_ = Fd{kernel::epoll_create1(EPOLL_CLOEXEC)};
+  epoll_event each{};
+  each.events = EPOLLIN | EPOLLET;
+  if (!rings_ || kernel::epoll_ctl(rings_.get(), EPOLL_CTL_ADD, bell, &each) != 0) {
+    return system_error(errno, "a descriptor to wait for rings");
+  }
+  bell_ = bell;
+  return Ok{};
+}
+
 Result<CompletionQueue*> EventWait::get(CompletionChannel& channel) {
   if (bell_ < 0 || !channel.would_sleep() || !thread_.relieve()) return channel.get();
   {
     const Relief relief{thread_};
     for (;;) {
       channel.expect();
-      const Instant deadline = shard_.serve_before_sleep();
+      const Instant deadline = shard_.serve_rings().deadline;
       if (CompletionQueue* const cq = channel.handed_over()) return cq;
       if (!channel.set_bell(bell_)) break;
       if (!shard_.may_sleep()) {
@@ -69,6 +91,32 @@ EventWait::Wake EventWait::sleep(CompletionChannel& channel) {
     if (slept_for_ == nullptr) return Wake::channel_gone;
   }
   return n < 0 ? Wake::signal : Wake::bell;
+}
+
+bool EventWait::machine_is_busy(Instant now) {
+  const std::unique_lock lock{asking_, std::try_to_lock};
+  return lock.owns_lock() && !cores_.exists(now, 0);
+}
+
+void EventWait::rest(Instant now, const engine::CompletionQueue& polled) {
+  // A program that polls other things as well gets back to them after this time.
+  constexpr timespec kLongest{.tv_sec = 0, .tv_nsec = 200'000};
+  if (!rings_ || !machine_is_busy(now) || !thread_.relieve()) {
+    sched_yield();
+    return;
+  }
+  const Relief relief{thread_};
+  const NicThread::Work::Outcome served = shard_.serve_rings();
+  if (!polled.empty() || served.useful || !shard_.may_sleep()) return;
+  epoll_event ring{};
+  // Before Linux 5.11, and in some sandboxes, there is no such call.
+  if (kernel::epoll_pwait2(rings_.get(), &ring, 1, &kLongest, nullptr) < 0) sched_yield();
+  static_cast<void>(shard_.serve_rings());
+}
+
+void EventWait::abandon() {
+  rings_.reset();
+  cores_.abandon();
 }
 
 void EventWait::forget(const CompletionChannel& channel) {

@@ -1,43 +1,61 @@
 #pragma once
 
-// A program that sleeps in ibv_get_cq_event for what other processes of the host send needs one
-// wake-up, not two: its own thread watches the bell of the rings, and receives what arrives, in the
-// NIC thread's place. One thread at a time; others sleep on the descriptor of their channel.
+// Threads of the program that sleep until a ring between processes brings something. They watch the
+// bell of the rings, and receive what arrives, in the NIC thread's place: one wake-up, not two. One
+// thread at a time.
+//
+//   get()    ibv_get_cq_event
+//   rest()   a program that polls in vain while more threads want to run than there are cores. The
+//            scheduler lets a thread that is woken run at once, and one that has yielded wait for
+//            its turn.
 
 #include <mutex>
 
 #include "base/result.h"
+#include "base/time.h"
 #include "host/events/completion_channel.h"
 #include "host/progress/nic_thread.h"
+#include "host/progress/spare_core.h"
 #include "host/shard.h"
+#include "system/fd.h"
 
 namespace verbena::host {
 
 class EventWait {
  public:
-  EventWait(Shard& shard, NicThread& thread) : shard_{shard}, thread_{thread} {}
+  EventWait(Shard& shard, NicThread& thread);
   EventWait(const EventWait&) = delete;
   EventWait& operator=(const EventWait&) = delete;
 
-  /// An eventfd that other processes write to, and that a read waits for; -1: there is none.
-  void set_bell(int bell) { bell_ = bell; }
+  /// An eventfd that other processes write to, and that a read waits for.
+  [[nodiscard]] Status set_bell(int bell);
 
   /// As CompletionChannel::get(). A thread may be cancelled in it.
   [[nodiscard]] Result<CompletionQueue*> get(CompletionChannel& channel);
   /// Before a channel goes. Whoever still sleeps for its events sleeps on.
   void forget(const CompletionChannel& channel);
 
+  /// Gives the core to others for a moment, unless something comes to this queue meanwhile.
+  void rest(Instant now, const engine::CompletionQueue& polled);
+
+  /// In a forked child.
+  void abandon();
+
  private:
   class Relief;
 
   enum class Wake : std::uint8_t { bell, signal, channel_gone };
   [[nodiscard]] Wake sleep(CompletionChannel& channel);
+  [[nodiscard]] bool machine_is_busy(Instant now);
 
   Shard& shard_;
   NicThread& thread_;
   int bell_ = -1;
+  Fd rings_{};  // an epoll set, readable after each ring of the bell
   std::mutex mutex_;
   const CompletionChannel* slept_for_ = nullptr;  // nullptr: it is gone, or nobody sleeps
+  std::mutex asking_;
+  SpareCore cores_;  // of the machine
 };
 
 }  // namespace verbena::host

@@ -22,8 +22,10 @@ std::size_t usable_cores() {
 
 }  // namespace
 
-SpareCore::SpareCore()
-    : load_{::open("/proc/loadavg", O_RDONLY | O_CLOEXEC)}, cores_{usable_cores()} {}
+SpareCore::SpareCore() : SpareCore{usable_cores()} {}
+
+SpareCore::SpareCore(std::size_t cores)
+    : load_{::open("/proc/loadavg", O_RDONLY | O_CLOEXEC)}, cores_{cores} {}
 
 bool SpareCore::exists(Instant now, std::size_t others) {
   if (now - asked_at_ > kGoodFor) {

@@ -14,7 +14,9 @@ namespace verbena::host {
 
 class SpareCore {
  public:
+  /// Cores that this process may use.
   SpareCore();
+  explicit SpareCore(std::size_t cores);
 
   /// For the calling thread, while `others` more are about to run.
   [[nodiscard]] bool exists(Instant now, std::size_t others);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <utility>
 
 #include "packet/bth.h"
@@ -151,7 +152,7 @@ void ShmWire::deliver(packet::Datagram d, bool more, DatagramSink& sink) {
   }
   d.way = packet::Way::host;
   if (d.bytes.size() <= kCopied) {
-    std::ranges::copy(d.bytes, copy_.begin());
+    std::memcpy(copy_.data(), d.bytes.data(), d.bytes.size());
     d.bytes = std::span{copy_}.first(d.bytes.size());
   } else {
     d.more = more;

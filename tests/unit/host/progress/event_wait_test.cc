@@ -28,7 +28,7 @@ class EventWaitTest : public testing::Test {
     QueuePair& peer = b.create_qp();
     a.connect(*qp, b, peer);
     b.connect(peer, a, *qp);
-    wait.set_bell(bell.get());
+    ASSERT_TRUE(wait.set_bell(bell.get()).ok());
   }
   void ring() const {
     const std::uint64_t one = 1;
