@@ -297,7 +297,8 @@ void note_sent(QueuePair& qp, const SendWqe& wqe, std::uint32_t packets, Instant
   c.window.sent(packets, packet_cost(qp, wqe));
   const bool again = distance(qp.requester.end, psn) > 0;
   if (!again) c.round_trip.sent(psn, now);
-  if (c.timeout_at == kNever && c.early_at == kNever) start_timers(qp, now);
+  const bool first = !anything_outstanding(qp);  // a timer may run since it waits for room
+  if (first || (c.timeout_at == kNever && c.early_at == kNever)) start_timers(qp, now);
 }
 
 void note_gone(Services& services, QueuePair& qp) {
@@ -338,6 +339,15 @@ void begin(Completer& c, const QpAttributes& attributes) {
 
 void change_way(Completer& c, const QpAttributes& attributes, packet::Way way) {
   c.window = way == packet::Way::host ? Window::lossless() : Window{attributes.path_mtu};
+  if (way == packet::Way::host) c.early_at = kNever;
+}
+
+void note_held_back(QueuePair& qp, std::uint64_t moved, Instant now) {
+  Completer& c = qp.completer;
+  if (anything_outstanding(qp) || (c.timeout_at != kNever && c.moved == moved)) return;
+  c.moved = moved;
+  c.retries_left = qp.attributes.retry_count;
+  start_timers(qp, now);
 }
 
 void stop_timers(Completer& c) {

@@ -35,6 +35,7 @@ struct Completer {
   Instant timeout_at = kNever;  // the transport timer of IBA 9.7.6.1.3
   Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
   Duration early_timeout{};
+  std::uint64_t moved = 0;  // see note_held_back()
 };
 
 /// Truesize of one packet of the request, or of its response: what it takes of the window.
@@ -61,6 +62,10 @@ void slow_down(QueuePair& qp);
 void begin(Completer& c, const QpAttributes& attributes);
 /// Requests take this way from now on; none is on its way.
 void change_way(Completer& c, const QpAttributes& attributes, packet::Way way);
+
+/// The path has no room. With nothing of its own under way, the queue pair waits as long as for an
+/// answer: anew whenever `moved` tells that the path has moved, else until the retries are over.
+void note_held_back(QueuePair& qp, std::uint64_t moved, Instant now);
 
 void stop_timers(Completer& c);
 /// When expire_retry_timers() has something to do.

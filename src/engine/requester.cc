@@ -381,7 +381,11 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
                                  : send_data(services, qp, sink, wqe, now, budget - sent, ahead);
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
     if (begins && step != RequestStep::sent) wqe.started = false;
-    if (step == RequestStep::stalled) return Sent::stalled;
+    if (step == RequestStep::stalled) {
+      const bool host = qp.reliable() && r.way == packet::Way::host;
+      if (host) note_held_back(qp, sink.moved(flow_of(qp, wqe), destination_of(qp, wqe)), now);
+      return Sent::stalled;
+    }
     if (step == RequestStep::wait && !r.fault) return Sent::all;
   }
   return Sent::all;

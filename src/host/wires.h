@@ -51,10 +51,7 @@ class Wires final : public packet::FrameSink {
   }
 
   /// The wire for frames of this flow.
-  [[nodiscard]] wire::Wire& for_path(const packet::Flow& flow) {
-    const bool host = flow.way == packet::Way::host && lines_.size() > kShm;
-    return *lines_[host ? kShm : kNetwork].outermost;
-  }
+  [[nodiscard]] wire::Wire& for_path(const packet::Flow& flow) { return wire_for(flow); }
   /// The wire that has addresses.
   [[nodiscard]] wire::Network& network() { return network_; }
   /// From now on, frames to this address are received. Where somebody else has the network's port,
@@ -94,6 +91,9 @@ class Wires final : public packet::FrameSink {
                                                 std::size_t count) override {
     reserved_ = &for_path(flow);
     return reserved_->reserve_many(flow, to, size, count);
+  }
+  [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override {
+    return wire_for(flow).moved(flow, to);
   }
   void commit() override { reserved_->commit(); }
   [[nodiscard]] bool full() const override {
@@ -169,6 +169,10 @@ class Wires final : public packet::FrameSink {
   void abandon();
 
  private:
+  [[nodiscard]] wire::Wire& wire_for(const packet::Flow& flow) const {
+    const bool host = flow.way == packet::Way::host && lines_.size() > kShm;
+    return *lines_[host ? kShm : kNetwork].outermost;
+  }
   struct Line {
     explicit Line(std::unique_ptr<wire::Wire> w)
         : wire{std::move(w)}, outermost{wire.get()}, counters{wire->counters()} {}

@@ -100,6 +100,11 @@ class FrameSink {
     const auto room = reserve(flow, to, size);
     return {room, size, size, room.empty() ? 0u : 1u};
   }
+  /// Changes when a path that was full has moved: as long as it does, its receiver is alive.
+  [[nodiscard]] virtual std::uint64_t moved([[maybe_unused]] const Flow& flow,
+                                            [[maybe_unused]] Qpn to) const {
+    return 0;
+  }
   /// The next frame in the room that was reserved last is complete and leaves.
   virtual void commit() = 0;
   /// No path has room: after a reserve in vain, there is no use in trying others.

@@ -34,6 +34,8 @@ class Word {
     return static_cast<T>(Explorer::current().load(this, order));
   }
   void store(T value, std::memory_order order) { Explorer::current().store(this, value, order); }
+  /// Of a word that no other thread sees: a full fence in builds where there is no other.
+  void fetch_add(T, std::memory_order) { Explorer::current().fence(); }
 
  private:
   T bits_;  // its place alone counts

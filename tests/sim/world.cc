@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::size_t kWireOverhead = 66;  // Ethernet with preamble and gap, IP, UDP
 constexpr std::uint8_t kEcnMask = 3;
+/// As the shard's: who finds no room tries again after this time, woken or not.
+constexpr Duration kBlockedPause = 1ms;
 
 }  // namespace
 
@@ -85,8 +87,43 @@ std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, Qpn to, std::siz
   return reserve_many(flow, to, size, 1).bytes;
 }
 
+packet::Way Node::choose_way(const packet::Flow& flow, Qpn) {
+  const Node* const to = world_.node_at(flow.destination);
+  const bool host =
+      world_.rings_.capacity != 0 && to != nullptr && !to->dead && world_.same_host(*this, *to);
+  return host ? packet::Way::host : packet::Way::network;
+}
+
+std::uint64_t Node::moved(const packet::Flow& flow, Qpn) const {
+  for (const auto& [ends, ring] : world_.ring_between_) {
+    if (ends.first == this && ends.second->address() == flow.destination) return ring.taken();
+  }
+  return 0;
+}
+
+bool Node::may_work(Instant now) const {
+  return !stopped && ((rnic_.has_work() && (!blocked_ || now >= try_again_at_)) ||
+                      rnic_.has_doorbells() || rnic_.next_deadline() <= now);
+}
+
+/// What was committed is found by its readers.
+void Node::publish() {
+  for (auto& [ends, ring] : world_.ring_between_) {
+    if (ends.first == this && !dead && ring.publish()) {
+      world_.ring_bell(*ends.second);
+    }
+  }
+}
+
 packet::FrameRooms Node::reserve_many(const packet::Flow& flow, Qpn, std::size_t size,
                                       std::size_t count) {
+  Node* const to = flow.way == packet::Way::host ? world_.node_at(flow.destination) : nullptr;
+  ring_ = to != nullptr && !to->dead ? &world_.ring(*this, *to) : nullptr;
+  if (ring_ != nullptr) {
+    const auto rooms = ring_->reserve(flow, size, count);
+    world_.held_back_ += rooms.count == 0 ? 1 : 0;
+    return rooms;
+  }
   const std::size_t stride = size + packet::kIcrcSize;
   flow_ = flow;
   frames_.resize(count * stride);
@@ -96,6 +133,8 @@ packet::FrameRooms Node::reserve_many(const packet::Flow& flow, Qpn, std::size_t
 }
 
 void Node::commit() {
+  if (ring_ != nullptr) return ring_->commit();
+  if (flow_.way == packet::Way::host) return;  // nobody reads that ring any more
   const auto frame = rooms_[next_room_++];
   if (!dead) world_.transmit(flow_, frame);
 }
@@ -210,28 +249,94 @@ void World::drain(Node& node) {
   node.rnic().finish_copies();
 }
 
+HostRing& World::ring(Node& from, Node& to) {
+  return ring_between_.try_emplace({&from, &to}, rings_.capacity, from.address(), to.address())
+      .first->second;
+}
+
+void World::kill(Node& node) {
+  node.dead = true;
+  for (auto& other : nodes_) other->blocked_ = false;  // the registry tells them
+}
+
+void World::ring_bell(Node& node) {
+  if (node.look_at_ != kNever || chance(rings_.lost_bells_ppm)) return;
+  node.look_at_ = now_ + spread(rings_.wake) + (chance(rings_.away_ppm) ? rings_.away : 0ns);
+}
+
+void World::take_from(HostRing& ring, Node& node) {
+  constexpr int kTurn = 64;
+  if (meddle) meddle(ring);
+  for (int i = 0; i < kTurn; ++i) {
+    auto d = ring.next();
+    if (!d) break;
+    if (d->bytes.size() < packet::Bth::kSize + packet::kIcrcSize) continue;
+    ++through_rings_;
+    d->more = i + 1 < kTurn && ring.ready();
+    node.rnic().receive(test::delivered(*d), now_);
+  }
+  node.rnic().finish_copies();
+  ring.release();
+}
+
+/// What a process does when it was woken: it looks until nothing is there, and sleeps.
+void World::look_at_rings(Node& node) {
+  if (node.look_at_ > now_ || node.stopped) return;
+  bool more = false;
+  for (auto it = ring_between_.begin(); it != ring_between_.end();) {
+    auto& [ends, ring] = *it;
+    const bool reads = ends.second == &node && !node.dead;
+    if (reads && ring.ready()) take_from(ring, node);
+    if (reads && ring.broken()) {  // both begin anew
+      ++broken_rings_;
+      ends.first->blocked_ = false;
+      it = ring_between_.erase(it);
+      continue;
+    }
+    if (reads && ring.starved) ring_bell(*ends.first);
+    // It sent in vain, and was woken because there is room.
+    if (ends.first == &node && std::exchange(ring.starved, false)) node.blocked_ = false;
+    more = more || (reads && ring.ready());
+    ++it;
+  }
+  node.look_at_ = more ? now_ + 1us : kNever;
+}
+
+void World::work_all() {
+  for (auto& node : nodes_) {
+    if (!node->may_work(now_)) continue;
+    do {
+      node->blocked_ = !node->rnic().work(*node, now_);
+    } while (node->rnic().has_work() && !node->blocked_);
+    node->try_again_at_ = now_ + kBlockedPause;
+    node->publish();
+  }
+  for (auto& node : nodes_) {
+    node->rnic().notifications().clear();
+    auto& events = node->rnic().events();
+    node->events.insert(node->events.end(), events.begin(), events.end());
+    events.clear();
+  }
+}
+
+Instant World::next_event() {
+  Instant next = arrivals_.empty() ? kNever : arrivals_.front().when;
+  for (auto& node : nodes_) {
+    if (node->stopped) continue;
+    next = std::min({next, node->rnic().next_deadline(), node->look_at_});
+    if (node->blocked_) next = std::min(next, node->try_again_at_);
+    if (node->may_work(now_)) next = now_;  // done() has posted something
+    if (!node->socket_.empty()) next = std::min(next, std::max(now_, node->attentive_));
+  }
+  return next;
+}
+
 bool World::run_until(const std::function<bool()>& done, Duration limit) {
   const Instant end = now_ + limit;
   for (;;) {
-    for (auto& node : nodes_) {
-      if (!node->rnic().has_work() && node->rnic().next_deadline() > now_) continue;
-      do {
-        (void)node->rnic().work(*node, now_);
-      } while (node->rnic().has_work());
-    }
-    for (auto& node : nodes_) {
-      node->rnic().notifications().clear();
-      auto& events = node->rnic().events();
-      node->events.insert(node->events.end(), events.begin(), events.end());
-      events.clear();
-    }
+    work_all();
     if (done()) return true;
-    Instant next = arrivals_.empty() ? kNever : arrivals_.front().when;
-    for (auto& node : nodes_) {
-      next = std::min(next, node->rnic().next_deadline());
-      if (node->rnic().has_work()) next = now_;  // done() has posted something
-      if (!node->socket_.empty()) next = std::min(next, std::max(now_, node->attentive_));
-    }
+    const Instant next = next_event();
     if (next > end) return false;
     now_ = std::max(now_, next);
     while (!arrivals_.empty() && arrivals_.front().when <= now_) {
@@ -239,7 +344,10 @@ bool World::run_until(const std::function<bool()>& done, Duration limit) {
       arrive(std::move(arrivals_.back()));
       arrivals_.pop_back();
     }
-    for (auto& node : nodes_) drain(*node);
+    for (auto& node : nodes_) {
+      if (!node->stopped) drain(*node);
+      look_at_rings(*node);
+    }
   }
 }
 

@@ -5,18 +5,22 @@
 //
 //   Node --> loss, corruption, duplication --> queue of the port to the receiver (rate, length)
 //        --> delay, jitter, reordering --> receive buffer (truesize) --> the process --> Rnic
+//   Node --> ring of the wire between processes of one host --> the process, when it looks --> Rnic
 
 #include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
 #include "engine/rnic.h"
+#include "tests/sim/host_ring.h"
 
 namespace verbena::sim {
 
@@ -48,6 +52,15 @@ struct ReceiveBuffer {
   [[nodiscard]] static std::uint32_t truesize(std::size_t datagram);
 };
 
+/// Rings between the nodes, as if they were processes of one host.
+struct HostRings {
+  std::size_t capacity = 0;  // bytes of a ring; 0: there are none
+  Duration wake{};           // from a bell to a look: this ± a half
+  Duration away{};           // now and then, so much longer
+  std::uint32_t away_ppm = 0;
+  std::uint32_t lost_bells_ppm = 0;  // a mistake that must be noticed
+};
+
 class World;
 
 /// A host: an RNIC, its memory, its address.
@@ -68,6 +81,8 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
 
   /// A host that has died: it sends and receives nothing.
   bool dead = false;
+  /// A process that was stopped: it does nothing until it goes on.
+  bool stopped = false;
 
   ReceiveBuffer buffer{};
   /// Datagrams that did not fit into it.
@@ -103,6 +118,10 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
                                   std::size_t count) override;
   void commit() override;
   bool full() const override { return false; }
+  packet::Way choose_way(const packet::Flow& flow, Qpn to) override;
+  [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override;
+  [[nodiscard]] bool may_work(Instant now) const;
+  void publish();
 
   World& world_;
   IpAddress address_;
@@ -112,6 +131,12 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
   std::vector<std::uint8_t> frames_;
   packet::FrameRooms rooms_{};
   std::size_t next_room_ = 0;
+
+  // Rings.
+  HostRing* ring_ = nullptr;  // that has the room that was reserved last
+  bool blocked_ = false;      // all that it wants to send waits for room
+  Instant try_again_at_{};
+  Instant look_at_ = kNever;  // when it looks at its rings; kNever: it sleeps
 
   // The network's side.
   Instant port_free_{};  // when the port to us has sent all that is queued
@@ -145,6 +170,21 @@ class World {
   /// Sees each frame before it leaves, and may change it; false drops it.
   std::function<bool(const packet::Flow&, std::span<std::uint8_t>)> filter;
 
+  /// From now on, frames between nodes may take rings.
+  void use_rings(const HostRings& rings) { rings_ = rings; }
+  /// May change at any time; new messages ask.
+  std::function<bool(const Node& from, const Node& to)> same_host = [](const Node&, const Node&) {
+    return true;
+  };
+  /// Changes what lies in a ring, before it is read.
+  std::function<void(HostRing&)> meddle;
+  /// Its process dies; what it published is still read.
+  void kill(Node& node);
+  [[nodiscard]] std::uint64_t through_rings() const { return through_rings_; }
+  /// How often a frame found no room in a ring.
+  [[nodiscard]] std::uint64_t held_back() const { return held_back_; }
+  [[nodiscard]] std::uint64_t broken_rings() const { return broken_rings_; }
+
   /// False: `limit` passed, or nothing can happen any more, and the condition doesn't hold.
   [[nodiscard]] bool run_until(const std::function<bool()>& done, Duration limit);
 
@@ -168,6 +208,12 @@ class World {
   [[nodiscard]] std::optional<Instant> queue(Arrival& a);
   void arrive(Arrival a);
   void drain(Node& node);
+  [[nodiscard]] HostRing& ring(Node& from, Node& to);
+  void ring_bell(Node& node);
+  void look_at_rings(Node& node);
+  void take_from(HostRing& ring, Node& node);
+  void work_all();
+  [[nodiscard]] Instant next_event();
   [[nodiscard]] bool chance(std::uint32_t ppm) { return pick(1'000'000) < ppm; }
 
   Link link_;
@@ -180,6 +226,11 @@ class World {
   std::uint64_t queue_drops_ = 0;
   std::uint64_t marked_ = 0;
   std::uint64_t delivered_ = 0;
+  HostRings rings_{};
+  std::map<std::pair<Node*, Node*>, HostRing> ring_between_;  // from, to
+  std::uint64_t through_rings_ = 0;
+  std::uint64_t held_back_ = 0;
+  std::uint64_t broken_rings_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Arrival> arrivals_;  // a heap, the next one in front
 };

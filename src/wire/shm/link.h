@@ -61,6 +61,8 @@ class Link {
   /// Uses more memory, which is there already.
   [[nodiscard]] bool grow(std::size_t bytes);
   [[nodiscard]] std::size_t capacity() const { return writer_.capacity(); }
+  /// Bytes that the other process has read, as far as this one knows.
+  [[nodiscard]] std::uint64_t taken() const { return writer_.consumed(); }
 
   // Receiving.
 
@@ -111,7 +113,8 @@ class Link {
   bool with_addresses_ = false;  // the record that is reserved
   RecordHeader header_{};
   std::size_t reserved_ = 0;
-  bool starved_ = false;  // the ring was full, and nobody knows better since
+  bool starved_ = false;          // a frame found no room, and its sender has not looked again
+  std::uint64_t starved_at_ = 0;  // what the other process had read then
   bool was_full_ = false;
   bool published_ = false;      // since wake_other()
   std::uint32_t rung_for_ = 0;  // the sleep that the bell was rung for

@@ -275,6 +275,18 @@ TEST(Waking, RoomIsNewsForWhoIsStarved) {
   EXPECT_TRUE(pair.a.may_sleep()) << "not starved any more";
 }
 
+TEST(Waking, ASmallFrameDoesNotHideThatALargeOneWaits) {
+  LinkPair pair;
+  while (send(*pair.a.link, flow(), frame_of(3000, 0))) {
+  }
+  ASSERT_TRUE(send(*pair.a.link, flow(), frame_of(20, 0))) << "another queue pair's";
+  pair.a.flush();
+  ASSERT_TRUE(pair.a.may_sleep());
+  pair.b.take_all();
+  pair.b.flush();
+  EXPECT_EQ(pair.a.rings(), 1u);
+}
+
 TEST(Waking, RoomIsNoNewsForOthers) {
   LinkPair pair;
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(send(*pair.a.link, flow(), frame_of(4096, 0)));
