@@ -168,6 +168,7 @@ RequestStep emit(Services& services, QueuePair& qp, packet::FrameSink& sink, con
 bool make_room(Requester& r) try {
   r.answered.make_room();
   if (r.asked.size() == r.asked.capacity()) r.asked.reserve(2 * r.asked.size() + 1);
+  if (r.pieces.size() == r.pieces.capacity()) r.pieces.reserve(2 * r.pieces.size() + 1);
   return true;
 } catch (const std::bad_alloc&) {
   return false;
@@ -195,7 +196,8 @@ void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const
 /// How many packets may be asked for again, of `most`. A responder knows a duplicate READ by its
 /// range: what is asked for again must lie within what was asked for before. And rxe forgets what
 /// lies before the point from which it was asked again: so the rest of a range has to wait until
-/// what comes before it is there. 0: not yet.
+/// what comes before it is there. 0: not yet. It may have been asked for again in smaller pieces,
+/// and the responder may know nothing but these: a piece is not asked for together with the next.
 std::uint32_t packets_again(const QueuePair& qp, std::uint32_t most) {
   const Requester& r = qp.requester;
   const auto range = std::find_if(r.asked.begin(), r.asked.end(),
@@ -203,7 +205,10 @@ std::uint32_t packets_again(const QueuePair& qp, std::uint32_t most) {
   const bool begins = r.packet == 0 || r.psn == qp.completer.unacked ||
                       (range != r.asked.begin() && std::prev(range)->next() == r.psn);
   if (!begins) return 0;
-  const Psn last = range != r.asked.end() ? *range : r.psn;
+  Psn last = range != r.asked.end() ? *range : r.psn;
+  for (const Psn piece : r.pieces) {
+    if (distance(piece, r.psn) >= 0 && distance(last, piece) > 0) last = piece;
+  }
   return std::min(most, static_cast<std::uint32_t>(distance(last, r.psn)) + 1);
 }
 
@@ -253,7 +258,11 @@ RequestStep send_answered(Services& services, QueuePair& qp, packet::FrameSink& 
   const RequestStep step = emit(services, qp, sink, wqe, p, 0, payload);
   if (step != RequestStep::sent) return step;
   r.answered.push_back(r.psn + (piece - 1));
-  if (!again) r.asked.push_back(r.answered.back());
+  if (!again) {
+    r.asked.push_back(r.answered.back());
+  } else if (std::find(r.pieces.begin(), r.pieces.end(), r.answered.back()) == r.pieces.end()) {
+    r.pieces.push_back(r.answered.back());
+  }
   r.since_ack_request = 0;
   note_sent(qp, wqe, piece, now);
   advance(qp, wqe, piece);
@@ -382,7 +391,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
     if (begins && step != RequestStep::sent) wqe.started = false;
     if (step == RequestStep::stalled) {
-      const bool host = qp.reliable() && r.way == packet::Way::host;
+      const bool host = qp.reliable() && r.course.way == packet::Way::host;
       if (host) note_held_back(qp, sink.moved(flow_of(qp, wqe), destination_of(qp, wqe)), now);
       return Sent::stalled;
     }
@@ -413,6 +422,7 @@ bool drained(const QueuePair& qp) {
 }
 
 void note_acknowledged(Requester& r, Psn unacked) {
+  std::erase_if(r.pieces, [&](Psn last) { return distance(last, unacked) < 0; });
   while (!r.answered.empty() && distance(r.answered.front(), unacked) < 0) r.answered.pop_front();
   r.asked.erase(r.asked.begin(), std::find_if(r.asked.begin(), r.asked.end(), [&](Psn last) {
                   return distance(last, unacked) >= 0;

@@ -25,8 +25,9 @@ struct Requester {
 
   Psn end{};                            // one past the highest PSN that ever left
   std::uint32_t since_ack_request = 0;  // truesize
-  Ring<Psn> answered;      // last PSN of each outstanding request that has a response of its own
-  std::vector<Psn> asked;  // the same, with those that are to be asked for again
+  Ring<Psn> answered;       // last PSN of each outstanding request that has a response of its own
+  std::vector<Psn> asked;   // the same, with those that are to be asked for again
+  std::vector<Psn> pieces;  // last PSNs of what has been asked for again
   std::optional<CompletionStatus> fault;  // the packet at the cursor can't be built
   Instant wait_until{};                   // the peer said "not ready"; {}: it didn't
   packet::Course course{};                // of packets; changes when none is on its way

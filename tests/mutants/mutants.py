@@ -446,7 +446,7 @@ MUTANTS = [
      "start_timers(qp, now);"),
     # Scenario.DeadPeerEndsInRetryExceededBetweenOneAndFourTimesTheTimeout
     ("timer-not-started", COMPLETER,
-     "if (c.timeout_at == kNever && c.early_at == kNever) start_timers(qp, now);",
+     "if (first || (c.timeout_at == kNever && c.early_at == kNever)) start_timers(qp, now);",
      ""),
     # RcProperty: the last packet of a READ is missing
     ("complete-before-the-last-read-packet", COMPLETER,
@@ -1044,13 +1044,17 @@ MUTANTS = [
     ("memory-null-reads-as-what-was-there", NULL_MEMORY,
      "std::fill(into.begin(), into.end(), std::uint8_t{0});",
      ""),
+    # HostProperty.TheWayChangesWhateverTheNetworkLoses, of thousands of seeds
+    ("read-pieces-grow", "src/engine/requester.cc",
+     "if (distance(piece, r.psn) >= 0 && distance(last, piece) > 0) last = piece;",
+     ""),
     # Host.AnEarlyRetryOfTheNetworkIsNotRepeatedByTheRing
     ("rings-have-early-retries", "src/engine/completer.cc",
      "if (way == packet::Way::host) c.early_at = kNever;",
      ""),
     # Host.WhoNeverGotRoomToAStoppedPeerIsGivenUpToo
-    ("held-back-for-ever", "src/engine/requester.cc",
-     "const bool host = qp.reliable() && r.way == packet::Way::host;",
+    ("waits-for-room-without-a-timer", "src/engine/requester.cc",
+     "const bool host = qp.reliable() && r.course.way == packet::Way::host;",
      "const bool host = false;"),
     # Host.WhoWaitsForRoomAtASlowPeerIsNotGivenUp
     ("held-back-by-a-slow-peer-is-given-up", "src/engine/completer.cc",

@@ -87,11 +87,12 @@ std::span<std::uint8_t> Node::reserve(const packet::Flow& flow, Qpn to, std::siz
   return reserve_many(flow, to, size, 1).bytes;
 }
 
-packet::Way Node::choose_way(const packet::Flow& flow, Qpn) {
-  const Node* const to = world_.node_at(flow.destination);
-  const bool host =
-      world_.rings_.capacity != 0 && to != nullptr && !to->dead && world_.same_host(*this, *to);
-  return host ? packet::Way::host : packet::Way::network;
+packet::Course Node::choose_way(const packet::Flow& flow, Qpn) {
+  Node* const to = world_.rings_.capacity != 0 ? world_.node_at(flow.destination) : nullptr;
+  if (to == nullptr) return {};
+  if (to->dead) return {.detour = packet::Detour::other_host};
+  if (!world_.same_host(*this, *to)) return {.detour = packet::Detour::peer_declines};
+  return {packet::Way::host, packet::Detour::none};
 }
 
 std::uint64_t Node::moved(const packet::Flow& flow, Qpn) const {

@@ -118,7 +118,7 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
                                   std::size_t count) override;
   void commit() override;
   bool full() const override { return false; }
-  packet::Way choose_way(const packet::Flow& flow, Qpn to) override;
+  packet::Course choose_way(const packet::Flow& flow, Qpn to) override;
   [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override;
   [[nodiscard]] bool may_work(Instant now) const;
   void publish();
