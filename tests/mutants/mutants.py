@@ -1066,8 +1066,8 @@ MUTANTS = [
      ""),
     # HostProperty.AnswersLeaveTheWayTheRequestCame
     ("answers-take-the-network", "src/engine/rnic_receive.cc",
-     "answer_by(qp.responder, datagram.way);",
-     ""),
+     "if (answer_by(qp.responder, datagram.way) &&",
+     "if ("),
     # Interleaving.NothingIsLost: a thread waits for ever
     ("shm-publishes-without-a-fence", SHM_LINK,
      "link->publish(); full_fence();",

@@ -103,6 +103,13 @@ class Process final : registry::Visitors {
 
   [[nodiscard]] std::vector<int> descriptors() const { return {registry->fd()}; }
   void serve() { registry->serve(*this); }
+  /// How often its bell was rung since the last call.
+  [[nodiscard]] std::uint64_t rings() const {
+    pollfd bell{wire->descriptors().bell, POLLIN, 0};
+    if (::poll(&bell, 1, 0) != 1) return 0;
+    std::uint64_t count = 0;
+    return ::read(bell.fd, &count, sizeof count) == sizeof count ? count : 0;
+  }
   /// Frames have no descriptor that stays readable: look each time.
   void turn() {
     serve();
