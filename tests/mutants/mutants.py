@@ -62,7 +62,7 @@ SHM_LINK = "src/wire/shm/link.cc"
 SHM_RING = "src/wire/shm/ring.cc"
 SHM_SEGMENT = "src/wire/shm/segment.cc"
 SHM_WIRE = "src/wire/shm/shm_wire.cc"
-SHM_LINKS = "src/wire/shm/shm_wire_links.cc"
+SHM_WIRE_LINKS = "src/wire/shm/shm_wire_links.cc"
 
 MUTANTS = [
     # ---- delayed acknowledgements
@@ -1141,19 +1141,19 @@ MUTANTS = [
      "::madvise(at, Segment::kBytes, MADV_DONTFORK) != 0",
      "false"),
     # Offers.OfAnotherSlotAreIgnored
-    ("shm-offers-for-others", SHM_LINKS,
+    ("shm-offers-for-others", SHM_WIRE_LINKS,
      "said->slot != registry_.slot() && said->slot == message.from",
      "said->slot != registry_.slot()"),
     # Offers.ASecondOneEndsEvenIfTheFirstRingHasNoEnd
-    ("shm-drains-for-ever", SHM_LINKS,
+    ("shm-drains-for-ever", SHM_WIRE_LINKS,
      "link->finish(); if (link->ready()) receive_from",
      "if (link->ready()) receive_from"),
     # ShmWire.ALinkThatIsMadeInItsSleepWakesItsProcess
-    ("shm-new-link-is-awake", SHM_LINKS,
+    ("shm-new-link-is-awake", SHM_WIRE_LINKS,
      "if (asleep_) link->say_asleep();",
      ""),
     # ShmLimits.SixtyFourProcessesNeedLessThan32MiBEach
-    ("shm-grows-without-a-limit", SHM_LINKS,
+    ("shm-grows-without-a-limit", SHM_WIRE_LINKS,
      "larger > Link::kMostRingBytes || ring_bytes_ + larger / 2 > kGrowsUpTo",
      "larger > Link::kMostRingBytes"),
     # TwoProcesses.NFramesCountAsNPacketsWithHeaders
