@@ -51,7 +51,10 @@ class Wires final : public packet::FrameSink {
   }
 
   /// The wire for frames of this flow.
-  [[nodiscard]] wire::Wire& for_path(const packet::Flow& flow) { return wire_for(flow); }
+  [[nodiscard]] wire::Wire& for_path(const packet::Flow& flow) const {
+    const bool host = flow.way == packet::Way::host && lines_.size() > kShm;
+    return *lines_[host ? kShm : kNetwork].outermost;
+  }
   /// The wire that has addresses.
   [[nodiscard]] wire::Network& network() { return network_; }
   /// From now on, frames to this address are received. Where somebody else has the network's port,
@@ -92,9 +95,7 @@ class Wires final : public packet::FrameSink {
     reserved_ = &for_path(flow);
     return reserved_->reserve_many(flow, to, size, count);
   }
-  [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override {
-    return wire_for(flow).moved(flow, to);
-  }
+  [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override;
   void commit() override { reserved_->commit(); }
   [[nodiscard]] bool full() const override {
     return std::ranges::all_of(lines_, [](const Line& line) { return line.outermost->full(); });
@@ -169,10 +170,6 @@ class Wires final : public packet::FrameSink {
   void abandon();
 
  private:
-  [[nodiscard]] wire::Wire& wire_for(const packet::Flow& flow) const {
-    const bool host = flow.way == packet::Way::host && lines_.size() > kShm;
-    return *lines_[host ? kShm : kNetwork].outermost;
-  }
   struct Line {
     explicit Line(std::unique_ptr<wire::Wire> w)
         : wire{std::move(w)}, outermost{wire.get()}, counters{wire->counters()} {}
