@@ -157,7 +157,6 @@ static void handle_event(enum rdma_cm_event_type type, struct rdma_cm_id* id, in
       MUST(serving); /* whose client may vanish */
       ++broken;
       destroy(c);
-      --closed; /* those that begin well are waited for */
   }
 }
 
