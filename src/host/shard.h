@@ -102,8 +102,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   /// After polling this queue in vain: receives and sends, if the lock is free. Returns the time.
   Instant progress_inline(const engine::CompletionQueue& polled) EXCLUDES(lock_);
 
-  /// A thread of the program that goes to sleep for rings, or has slept, receives and sends.
-  /// Returns the next deadline, and whether there was something to receive.
+  /// Receives and sends, before and after a thread of the program sleeps for rings.
   [[nodiscard]] NicThread::Work::Outcome serve_rings() EXCLUDES(lock_);
 
   // ---- The NIC thread.

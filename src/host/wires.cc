@@ -8,7 +8,7 @@ Wires::Wires(std::unique_ptr<wire::Network> network, std::unique_ptr<wire::Captu
     : capture_{std::move(capture)}, network_{*network}, reserved_{network.get()} {
   lines_.emplace_back(std::move(network));
   if (capture_ == nullptr) return;
-  for (Line& line : lines_) line.wire->set_tap(capture_.get());
+  for (WireLine& line : lines_) line.wire->set_tap(capture_.get());
 }
 
 void Wires::add(std::unique_ptr<wire::ShmWire> shm) {
@@ -68,7 +68,7 @@ bool Wires::hand_over(const packet::Datagram& d, std::uint32_t slot) {
 }
 
 void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room) {
-  for (Line& line : lines_) {
+  for (WireLine& line : lines_) {
     line.faults = std::make_unique<wire::FaultyWire>(*line.wire, spec, room.first(kRoomBytes));
     line.faults->set_tap(capture_.get());
     line.outermost = line.faults.get();
@@ -90,7 +90,7 @@ bool Wires::receive_often(wire::DatagramSink& sink, Instant now) {
 }
 
 void Wires::message(const registry::PeerMessage& message, wire::DatagramSink& sink) {
-  for (Line& line : lines_) {
+  for (WireLine& line : lines_) {
     if (static_cast<std::uint8_t>(line.wire->id()) == message.wire) {
       line.wire->message(message, sink);
     }
@@ -99,13 +99,13 @@ void Wires::message(const registry::PeerMessage& message, wire::DatagramSink& si
 
 std::vector<wire::Descriptors> Wires::descriptors() const {
   std::vector<wire::Descriptors> all;
-  for (const Line& line : lines_) all.push_back(line.wire->descriptors());
+  for (const WireLine& line : lines_) all.push_back(line.wire->descriptors());
   return all;
 }
 
 wire::WireCounters Wires::counters() const {
   wire::WireCounters sum;
-  for (const Line& line : lines_) sum += line.counters;
+  for (const WireLine& line : lines_) sum += line.counters;
   return sum;
 }
 
@@ -115,7 +115,7 @@ std::uint64_t Wires::moved(const packet::Flow& flow, Qpn to) const {
 
 std::optional<wire::FaultCounters> Wires::fault_counters() const {
   std::optional<wire::FaultCounters> sum;
-  for (const Line& line : lines_) {
+  for (const WireLine& line : lines_) {
     if (line.faults == nullptr) continue;
     if (!sum) sum.emplace();
     *sum += line.faults->fault_counters();
@@ -125,21 +125,14 @@ std::optional<wire::FaultCounters> Wires::fault_counters() const {
 
 Instant Wires::delayed_until() const {
   Instant last{};
-  for (const Line& line : lines_) {
+  for (const WireLine& line : lines_) {
     if (line.faults != nullptr) last = std::max(last, line.faults->empty_at());
   }
   return last;
 }
 
-bool Wires::Line::has_new_send_error() {
-  send_errors = counters.send_errors;
-  if (wire->last_send_error() == reported) return false;
-  reported = wire->last_send_error();
-  return true;
-}
-
 void Wires::abandon() {
-  for (Line& line : lines_) line.wire->abandon();
+  for (WireLine& line : lines_) line.wire->abandon();
   capture_.reset();
 }
 

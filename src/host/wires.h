@@ -12,6 +12,7 @@
 
 #include "base/numbers.h"
 #include "base/time.h"
+#include "host/wire_line.h"
 #include "packet/frame.h"
 #include "settings/fault_spec.h"
 #include "wire/capture.h"
@@ -47,7 +48,7 @@ class Wires final : public packet::FrameSink {
 
   /// nullptr: nobody. It outlives the wires, or is taken away.
   void observe(wire::Observer* observer) {
-    for (Line& line : lines_) line.outermost->observe(observer);
+    for (WireLine& line : lines_) line.outermost->observe(observer);
   }
 
   /// The wire for frames of this flow.
@@ -98,28 +99,28 @@ class Wires final : public packet::FrameSink {
   [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override;
   void commit() override { reserved_->commit(); }
   [[nodiscard]] bool full() const override {
-    return std::ranges::all_of(lines_, [](const Line& line) { return line.outermost->full(); });
+    return std::ranges::all_of(lines_, [](const WireLine& line) { return line.outermost->full(); });
   }
 
   // See Wire.
   [[nodiscard]] bool arrived() const {
-    return std::ranges::any_of(lines_, [](const Line& line) { return line.wire->arrived(); });
+    return std::ranges::any_of(lines_, [](const WireLine& line) { return line.wire->arrived(); });
   }
   /// Frames come by rings, as far as they come at all lately, and none has.
   [[nodiscard]] bool quiet() const { return shm_ != nullptr && shm_->in_use() && !shm_->arrived(); }
   [[nodiscard]] bool may_sleep() {
     bool may = true;
-    for (Line& line : lines_) may = line.wire->may_sleep() && may;
+    for (WireLine& line : lines_) may = line.wire->may_sleep() && may;
     return may;
   }
   void woken() {
-    for (Line& line : lines_) line.wire->woken();
+    for (WireLine& line : lines_) line.wire->woken();
   }
 
   /// Takes what has arrived, a bounded amount. True: there was something.
   bool receive(wire::DatagramSink& sink) {
     std::size_t frames = 0;
-    for (Line& line : lines_) frames += line.wire->receive(sink);
+    for (WireLine& line : lines_) frames += line.wire->receive(sink);
     return frames > 0;
   }
   /// From processes of this host alone, if there are rings: costs no system call.
@@ -130,7 +131,7 @@ class Wires final : public packet::FrameSink {
   /// system call, so while rings are in use it has to wait if nothing came from there lately.
   bool receive_often(wire::DatagramSink& sink, Instant now);
   void serve_control(wire::DatagramSink& sink) {
-    for (Line& line : lines_) line.wire->serve_control(sink);
+    for (WireLine& line : lines_) line.wire->serve_control(sink);
   }
   /// Nothing that the process of `slot` sent by the rings waits to be received.
   [[nodiscard]] bool drained(std::uint32_t slot) const {
@@ -139,11 +140,11 @@ class Wires final : public packet::FrameSink {
   /// From a wire of another process, to the same one here.
   void message(const registry::PeerMessage& message, wire::DatagramSink& sink);
   void flush() {
-    for (Line& line : lines_) line.outermost->flush();
+    for (WireLine& line : lines_) line.outermost->flush();
   }
   [[nodiscard]] Instant next_deadline() const {
     Instant next = kNever;
-    for (const Line& line : lines_) next = std::min(next, line.outermost->next_deadline());
+    for (const WireLine& line : lines_) next = std::min(next, line.outermost->next_deadline());
     return next;
   }
   [[nodiscard]] std::vector<wire::Descriptors> descriptors() const;
@@ -159,9 +160,8 @@ class Wires final : public packet::FrameSink {
   /// Frames that never left are lost without a word from the network. One text for each new
   /// reason, not for each frame; nullptr: nothing new.
   [[nodiscard]] const std::string* new_send_error() {
-    for (Line& line : lines_) {
-      const bool more = line.counters.send_errors != line.send_errors;
-      if (more && line.has_new_send_error()) return &line.reported;
+    for (WireLine& line : lines_) {
+      if (line.has_new_send_error()) return &line.reported;
     }
     return nullptr;
   }
@@ -170,27 +170,12 @@ class Wires final : public packet::FrameSink {
   void abandon();
 
  private:
-  struct Line {
-    explicit Line(std::unique_ptr<wire::Wire> w)
-        : wire{std::move(w)}, outermost{wire.get()}, counters{wire->counters()} {}
-
-    /// There are more send errors than before. True: their reason is new, too.
-    [[nodiscard]] bool has_new_send_error();
-
-    std::unique_ptr<wire::Wire> wire;
-    std::unique_ptr<wire::FaultyWire> faults{};  // around it; nullptr: none
-    wire::Wire* outermost;                       // of these two
-    const wire::WireCounters& counters;
-    std::uint64_t send_errors = 0;
-    std::string reported{};  // the last reason
-  };
-
   [[nodiscard]] static packet::Course course_of(wire::Carriage carriage);
 
   std::unique_ptr<wire::Capture> capture_;
   wire::Network& network_;
   static constexpr std::size_t kNetwork = 0, kShm = 1;
-  std::vector<Line> lines_;
+  std::vector<WireLine> lines_;
   wire::ShmWire* shm_ = nullptr;  // of these; nullptr: frames take the network alone
   bool network_forbidden_ = false;
   std::vector<IpAddress> rings_alone_;
