@@ -42,6 +42,42 @@ void restart(QueuePair& qp) {
   qp.completer.window.went_back();
 }
 
+/// Nothing came back in time: a loss, it seems.
+void note_overdue(QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  if (!c.overdue || c.overdue->from != c.unacked) {
+    c.overdue = Overdue{c.unacked, qp.requester.end, c.window.size()};
+  }
+  c.overdue->asked_again_at = now;
+  c.window.collapse(qp.requester.end);
+}
+
+/// An answer to what left before it was found to be overdue has come: it was only late.
+void note_late(QueuePair& qp, Instant now) {
+  Completer& c = qp.completer;
+  c.window.restore(c.overdue->before);
+  c.round_trip.was_late(now);
+  c.early_timeout = std::max(c.early_timeout, c.round_trip.timeout());
+  c.overdue.reset();
+}
+
+/// An answer to what is complete already. Where it was asked for twice, and no answer was lost, all
+/// of them come twice.
+void note_ghost(QueuePair& qp, const packet::Packet& p, Instant now) {
+  const auto& overdue = qp.completer.overdue;
+  const bool asked_twice =
+      overdue && distance(p.bth.psn, overdue->from) >= 0 && distance(p.bth.psn, overdue->end) < 0;
+  if (asked_twice && p.info().kind != packet::Kind::acknowledge) note_late(qp, now);
+}
+
+/// The peer answers for the first time since. Had it only missed what was lost, it would have
+/// answered the repetition within a round trip: it was away.
+bool was_away(const QueuePair& qp, Instant now) {
+  const Completer& c = qp.completer;
+  return c.overdue && !c.overdue->answered &&
+         now - c.overdue->asked_again_at > c.round_trip.longest_likely();
+}
+
 /// The peer answers, packets that took `cost` of the window: retries begin anew.
 void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
   // A completion queue that overran has ended the queue pair, and with it the timers.
@@ -53,7 +89,9 @@ void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
   // The responder takes packets in order only: an acknowledgement of what has not been sent again
   // is one of what was sent before, so nothing was lost.
   const bool beyond = distance(qp.requester.psn, c.unacked) < 0;
-  if (beyond) c.window.undo_collapse();
+  const bool late = beyond && c.overdue && distance(c.overdue->end, c.unacked) >= 0;
+  if (late || was_away(qp, now)) note_late(qp, now);
+  if (c.overdue) c.overdue->answered = true;
   c.window.acknowledged(cost, c.unacked);
   // RFC 6298, 5.7: without a sample, a timeout that has grown stays; the path may be that slow.
   if (c.round_trip.acknowledged(c.unacked.previous(), now)) {
@@ -313,6 +351,7 @@ void handle_response(Services& services, QueuePair& qp, const packet::Packet& p,
   if (ack && p.bth.psn.next() == c.unacked) c.credits.granted(p.aeth.syndrome);
   // Ghosts: answers to what is complete already, or was never asked.
   if (distance(p.bth.psn, c.unacked) < 0 || distance(p.bth.psn, qp.requester.end) >= 0) {
+    note_ghost(qp, p, now);
     drop(services, qp, &Counters::drop_response, p);
     return;
   }
@@ -332,12 +371,14 @@ void slow_down(QueuePair& qp) { qp.completer.window.halve(qp.requester.end); }
 void begin(Completer& c, const QpAttributes& attributes) {
   c.unacked = attributes.sq_psn;
   c.window = Window{attributes.path_mtu};
+  c.overdue.reset();
   c.early_timeout = c.round_trip.timeout();
   c.retries_left = attributes.retry_count;
   c.rnr_retries_left = attributes.rnr_retry;
 }
 
 void change_way(Completer& c, const QpAttributes& attributes, packet::Way way) {
+  c.overdue.reset();
   c.window = way == packet::Way::host ? Window::lossless() : Window{attributes.path_mtu};
   if (way == packet::Way::host) c.early_at = kNever;
 }
@@ -359,14 +400,14 @@ void expire_retry_timers(Services& services, QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
   if (now >= c.timeout_at) {
     ++qp.counters.timeouts;
-    c.window.collapse(qp.requester.end);
+    note_overdue(qp, now);
     retry(services, qp, RetryCause::timeout, now);
     c.gap = c.unacked;
   } else if (now >= c.early_at) {
     ++qp.counters.early_retransmits;
     const Instant timeout_at = c.timeout_at;
     c.early_timeout *= 2;
-    c.window.collapse(qp.requester.end);
+    note_overdue(qp, now);
     go_back(services, qp, RetryCause::early, now);
     c.gap = c.unacked;
     c.timeout_at = timeout_at;  // it buys no time

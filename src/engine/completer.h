@@ -22,6 +22,15 @@ struct QueuePair;
 struct SendWqe;
 struct Services;
 
+/// An answer was overdue, and what is unacknowledged is sent again.
+struct Overdue {
+  Psn from;
+  Psn end;  // one past what had left
+  Window::Size before;
+  Instant asked_again_at{};
+  bool answered = false;  // some of it, since
+};
+
 struct Completer {
   Psn unacked{};  // the oldest PSN that nothing has answered
   Window window{};
@@ -35,7 +44,8 @@ struct Completer {
   Instant timeout_at = kNever;  // the transport timer of IBA 9.7.6.1.3
   Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
   Duration early_timeout{};
-  std::uint64_t moved = 0;  // see note_held_back()
+  std::optional<Overdue> overdue;  // the last one, until it proves to have been late, not lost
+  std::uint64_t moved = 0;         // see note_held_back()
 };
 
 /// Truesize of one packet of the request, or of its response: what it takes of the window.

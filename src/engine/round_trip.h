@@ -19,6 +19,7 @@ class RoundTrip {
   }
   /// True: that was the timed one, and timeout() is up to date.
   bool acknowledged(Psn upto, Instant now) {
+    if (least_ > kLeast && now - raised_at_ > kForget) raise_to(least_ / 2, now);
     if (!timed_ || distance(upto, timed_->psn) < 0) return false;
     const Duration sample = now - timed_->at;
     timed_.reset();
@@ -35,12 +36,25 @@ class RoundTrip {
   }
   void went_back() { timed_.reset(); }
 
+  /// What was sent again had not been lost. The peer shares its core with others: it answers at
+  /// once for a while, and then not for a turn of the scheduler, which no variation foretells.
+  void was_late(Instant now) { raise_to(2 * least_, now); }
+
+  /// An answer that takes longer was lost, or its sender was away.
+  [[nodiscard]] Duration longest_likely() const { return smoothed_ + 4 * variation_; }
   /// After this long without an answer, a loss is likely.
-  [[nodiscard]] Duration timeout() const {
-    return std::max<Duration>(smoothed_ + 4 * variation_, std::chrono::milliseconds{1});
-  }
+  [[nodiscard]] Duration timeout() const { return std::max(longest_likely(), least_); }
 
  private:
+  static constexpr Duration kLeast = std::chrono::milliseconds{1};
+  static constexpr Duration kMostOfLeast = std::chrono::milliseconds{32};
+  static constexpr Duration kForget = std::chrono::seconds{1};
+
+  void raise_to(Duration least, Instant now) {
+    least_ = std::clamp(least, kLeast, kMostOfLeast);
+    raised_at_ = now;
+  }
+
   struct Timed {
     Psn psn;
     Instant at;
@@ -50,6 +64,8 @@ class RoundTrip {
   // Before the first sample: a timeout of 3 ms.
   Duration smoothed_ = std::chrono::milliseconds{1};
   Duration variation_ = std::chrono::microseconds{500};
+  Duration least_ = kLeast;
+  Instant raised_at_{};
 };
 
 }  // namespace verbena::engine

@@ -61,7 +61,6 @@ class Window {
   /// Everything before `unacked` is answered, `cost` of it since the last time.
   constexpr void acknowledged(std::uint32_t cost, Psn unacked) {
     in_flight_ -= std::min(cost, in_flight_);
-    before_ = {};
     if (distance(unacked, recovery_) >= 0) recovering_ = false;
     if (limit_ / 2 > tried_) return;  // a program that sends little learns nothing
     if (limit_ < threshold_) {
@@ -96,17 +95,20 @@ class Window {
 
   /// Nothing came back: begin again with a single packet.
   constexpr void collapse(Psn end) {
-    if (before_.limit == 0) before_ = {limit_, threshold_};
     halve(end);
     recovery_ = end;
     limit_ = packet_;
   }
 
-  /// The answer was late, not lost: as if the collapse had not been.
-  constexpr void undo_collapse() {
-    if (before_.limit == 0) return;
-    limit_ = before_.limit;
-    threshold_ = before_.threshold;
+  struct Size {
+    std::uint32_t limit = 0;
+    std::uint32_t threshold = 0;
+  };
+  [[nodiscard]] constexpr Size size() const { return {limit_, threshold_}; }
+  /// The answer was late, not lost: as if nothing had reduced the window since it was of this size.
+  constexpr void restore(Size before) {
+    limit_ = std::max(limit_, before.limit);
+    threshold_ = std::max(threshold_, before.threshold);
     recovering_ = false;
   }
 
@@ -126,10 +128,6 @@ class Window {
   std::uint32_t credit_ = 0;        // acknowledged since the last step
   std::uint32_t in_flight_ = 0;
   std::uint32_t tried_ = 0;  // the most that was in flight since the last loss
-  struct {
-    std::uint32_t limit = 0;
-    std::uint32_t threshold = 0;
-  } before_{};               // a collapse that nothing has been acknowledged since
   bool recovering_ = false;  // until `recovery_` is acknowledged, a loss tells nothing new
   Psn recovery_{};
 };

@@ -93,6 +93,64 @@ TEST(EarlyRetry, AnswersBehindAHoleUseUpOneRetry) {
   EXPECT_GT(reads.c.a.node->rnic().counters().early_retransmits, 0u) << "else it shows nothing";
 }
 
+/// A peer on a busy machine: it answers at once for a while, and then loses its core for a turn of
+/// the scheduler, again and again.
+void run_beside_others(World& world, Node& peer, int turns) {
+  const auto pass = [&](Duration time) { (void)world.run_until([] { return false; }, time); };
+  for (int i = 0; i < turns; ++i) {
+    peer.stopped = true;
+    pass(4ms);
+    peer.stopped = false;
+    pass(4ms);
+  }
+}
+
+TEST(EarlyRetry, APeerThatLosesItsCoreAgainAndAgainIsLearned) {
+  Reads reads{7, {.bytes_per_second = 100'000'000}, {.timeout = 18, .depth = 64}, 65'536};
+  reads.run();  // quickly: the timer becomes short
+  reads.post();
+  run_beside_others(reads.world, *reads.c.b.node, 6);
+  const std::uint64_t learning = reads.c.a.node->rnic().counters().early_retransmits;
+  EXPECT_GT(learning, 0u) << "else it shows nothing";
+  for (int i = 0; i < 4; ++i) {
+    reads.wait();
+    reads.post();
+    run_beside_others(reads.world, *reads.c.b.node, 6);
+  }
+  reads.wait();
+  EXPECT_LE(reads.c.a.node->rnic().counters().early_retransmits, learning + 2);
+}
+
+/// The repetition is not answered within a round trip, either: nothing was lost, the peer was away.
+TEST(EarlyRetry, AWindowOfReadsIsAsBeforeAfterALateAnswer) {
+  Reads reads{7, {}, {.timeout = 18, .depth = 64}, 65'536};
+  reads.run();
+  const auto& window = reads.c.a.qp->completer.window;
+  const std::uint32_t before = window.limit();
+  reads.post();
+  run_beside_others(reads.world, *reads.c.b.node, 1);
+  EXPECT_GT(reads.c.a.node->rnic().counters().early_retransmits, 0u) << "else it shows nothing";
+  EXPECT_GE(window.limit(), before);
+}
+
+/// What was lost doesn't come twice.
+TEST(EarlyRetry, AWindowOfReadsIsSmallerAfterALoss) {
+  Reads reads{7, {}, {.timeout = 18, .depth = 64}, 65'536};
+  reads.run();
+  const auto& window = reads.c.a.qp->completer.window;
+  const std::uint32_t before = window.limit();
+  const std::uint64_t early = reads.c.a.node->rnic().counters().early_retransmits;
+  reads.world.filter = [&](const packet::Flow& flow, std::span<std::uint8_t>) {
+    return flow.source == reads.c.a.node->address();
+  };
+  reads.post();
+  (void)reads.world.run_until(
+      [&] { return reads.c.a.node->rnic().counters().early_retransmits > early; }, 1s);
+  reads.world.filter = {};
+  (void)reads.world.run_until([&] { return !reads.c.a.poll().empty(); }, 1s);
+  EXPECT_LT(window.limit(), before / 2);
+}
+
 TEST(EarlyRetry, LongPathIsLearned) {
   Pair p{{.delay = 10ms}};
   for (int i = 0; i < 50; ++i) EXPECT_EQ(p.write(), CompletionStatus::success);

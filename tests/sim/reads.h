@@ -21,6 +21,10 @@ struct Reads {
         memory_b(bytes) {}
 
   void run() {
+    post();
+    wait();
+  }
+  void post() {
     const std::array sges{
         engine::Sge{near.iova, static_cast<std::uint32_t>(memory_a.size()), near.key}};
     for (std::uint32_t i = 0; i < count; ++i) {
@@ -31,6 +35,8 @@ struct Reads {
                           .sges = sges}),
                 engine::PostResult::posted);
     }
+  }
+  void wait() {
     std::uint32_t good = 0;
     const auto all_good = [&] {
       for (const auto& done : c.a.poll()) {

@@ -251,7 +251,8 @@ void World::drain(Node& node) {
 }
 
 HostRing& World::ring(Node& from, Node& to) {
-  return ring_between_.try_emplace({&from, &to}, rings_.capacity, from.address(), to.address())
+  return ring_between_
+      .try_emplace({&from, &to}, rings_.capacity, from.address(), to.address())
       .first->second;
 }
 
@@ -338,7 +339,10 @@ bool World::run_until(const std::function<bool()>& done, Duration limit) {
     work_all();
     if (done()) return true;
     const Instant next = next_event();
-    if (next > end) return false;
+    if (next > end) {
+      now_ = end;
+      return false;
+    }
     now_ = std::max(now_, next);
     while (!arrivals_.empty() && arrivals_.front().when <= now_) {
       std::pop_heap(arrivals_.begin(), arrivals_.end(), std::greater<>{});

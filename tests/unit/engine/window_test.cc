@@ -158,17 +158,17 @@ TEST(CongestionWindow, CollapsesToOnePacketAndKeepsHalfAsItsAim) {
 TEST(CongestionWindow, TakesACollapseBackWhenTheAnswerWasOnlyLate) {
   Stream s{4096};
   for (int i = 0; i < 6; ++i) s.round_trip();
-  const std::uint32_t before = s.window.limit();
+  const Window::Size before = s.window.size();
   s.window.collapse(s.end);
   s.window.collapse(s.end);
   s.window.went_back();
-  s.window.undo_collapse();
-  EXPECT_EQ(s.window.limit(), before);
-  // Not when what was sent again is what was acknowledged.
-  s.window.collapse(s.end);
   s.window.acknowledged(s.cost, s.unacked.next());
-  s.window.undo_collapse();
-  EXPECT_LT(s.window.limit(), before / 2);
+  EXPECT_LT(s.window.limit(), before.limit / 2);
+  s.window.restore(before);
+  EXPECT_EQ(s.window.limit(), before.limit);
+  // What has been learned meanwhile is kept.
+  s.window.restore({.limit = kLarge, .threshold = kLarge});
+  EXPECT_EQ(s.window.limit(), before.limit);
 }
 
 TEST(CongestionWindow, DoesNotGrowWhenItIsNotUsed) {
