@@ -246,7 +246,7 @@ def course_exercises():
         exercise("file", "--break hash", 0, r"^server \| refused: wrong hash",
                  r"^client \| the receiver refused: wrong hash"),
         exercise("file", "--break truncate", 0, r"^server \| refused: truncated: got 2097152 bytes"),
-        exercise("file", "--break die", 0, r"^server \| refused: .*RETRY_EXC_ERR",
+        exercise("file", "--break die", 0, r"^server \| refused: the peer is gone: it hung up",
                  r"^client \| the sender was killed in the middle"),
         exercise("parameter-server", "--ranks 4 --size 8K --iters 20", 0,
                  r"^shown: 1, 2, 3 workers train as one process does \(to the last bit\)"),
