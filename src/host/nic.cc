@@ -48,10 +48,13 @@ Result<Nic*> Nic::instance() {
     }
   };
   constexpr auto in_parent = [] {
-    if (Nic* nic = running.load()) {
+    Nic* const nic = running.load();
+    if (nic != nullptr) {
       nic->state_->for_each_shard([](Shard& shard) { shard.unlock_after_fork(); });
     }
     starting.unlock();
+    // Another thread may have posted meanwhile.
+    if (nic != nullptr) nic->state_->for_each_shard([](Shard& shard) { shard.send_inline(); });
   };
   constexpr auto in_child = [] {
     memory::keep_fault_handlers_after_fork();

@@ -141,8 +141,8 @@ Instant Shard::progress_inline(const engine::CompletionQueue& polled) {
       const NoCancellation shield;
       run_round(Receive::often);
     }
-    thread_.polled(now_, !polled.armed());  // a program that asked for an event goes to sleep
-    when = now_;
+    when = quiet ? now() : now_;
+    thread_.polled(when, !polled.armed());  // a program that asked for an event goes to sleep
     const Instant deadline = quiet ? kNever : wake_at();
     holder.unlock();
     thread_.wake_by(deadline);

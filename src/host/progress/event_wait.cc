@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdint>
 
 #include "host/clock.h"
 #include "system/kernel_calls.h"
@@ -43,31 +42,42 @@ Status EventWait::set_bell(int bell) {
 }
 
 Result<CompletionQueue*> EventWait::get(CompletionChannel& channel) {
-  if (bell_ < 0 || !channel.would_sleep() || !thread_.relieve()) return channel.get();
-  {
-    const Relief relief{thread_};
-    for (;;) {
-      channel.expect();
-      const Instant deadline = shard_.serve_rings().deadline;
-      if (CompletionQueue* const cq = channel.handed_over()) return cq;
-      if (!channel.set_bell(bell_)) break;
-      if (!shard_.may_sleep()) {
-        channel.clear_bell();
-        continue;
-      }
-      thread_.wake_by(deadline);
-      const Wake wake = sleep(channel);
-      if (wake == Wake::signal) return Error{EINTR, "waiting for a completion event"};
-      if (wake == Wake::channel_gone) {
-        kernel::wait_for_signal();
-        return Error{EINTR, "waiting for an event of a channel that was destroyed"};
-      }
-    }
+  if (!rings_ || !channel.would_sleep() || !thread_.relieve()) return channel.get();
+  const Watch watch = watch_rings(channel);
+  switch (watch.end) {
+    case Watch::handed_over:
+      return watch.cq;
+    case Watch::event:
+      return channel.get();
+    case Watch::signal:
+      return Error{EINTR, "waiting for a completion event"};
+    case Watch::channel_gone:
+      kernel::wait_for_signal();
+      return Error{EINTR, "waiting for an event of a channel that was destroyed"};
   }
-  return channel.get();  // an event is there
+  return channel.get();  // not reached: the ends are all there
 }
 
-EventWait::Wake EventWait::sleep(CompletionChannel& channel) {
+EventWait::Watch EventWait::watch_rings(CompletionChannel& channel) {
+  const Relief relief{thread_};
+  for (;;) {
+    channel.expect();
+    const Instant deadline = shard_.serve_rings().deadline;
+    CompletionQueue* const cq = channel.handed_over();
+    if (cq != nullptr || !channel.set_bell(bell_)) {
+      thread_.wake_by(deadline);
+      return cq != nullptr ? Watch{Watch::handed_over, cq} : Watch{Watch::event};
+    }
+    if (!shard_.may_sleep()) {
+      channel.clear_bell();
+      continue;
+    }
+    thread_.wake_by(deadline);
+    if (const auto end = sleep(channel); end != Watch::event) return {end};
+  }
+}
+
+EventWait::Watch::End EventWait::sleep(CompletionChannel& channel) {
   /// Also when the thread is cancelled.
   struct Sleeper {
     Sleeper(EventWait& w, CompletionChannel& c) : wait{w}, channel{c} {
@@ -82,15 +92,11 @@ EventWait::Wake EventWait::sleep(CompletionChannel& channel) {
     EventWait& wait;
     CompletionChannel& channel;
   };
-  std::uint64_t rings = 0;
-  ssize_t n = 0;
-  {
-    const Sleeper sleeper{*this, channel};
-    n = kernel::wait_and_read(bell_, &rings, sizeof rings);
-    const std::lock_guard lock{mutex_};
-    if (slept_for_ == nullptr) return Wake::channel_gone;
-  }
-  return n < 0 ? Wake::signal : Wake::bell;
+  const Sleeper sleeper{*this, channel};
+  const int n = kernel::wait_for_epoll(rings_.get());
+  const std::lock_guard lock{mutex_};
+  if (slept_for_ == nullptr) return Watch::channel_gone;
+  return n < 0 ? Watch::signal : Watch::event;
 }
 
 bool EventWait::machine_is_busy(Instant now) {

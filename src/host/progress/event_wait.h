@@ -27,7 +27,7 @@ class EventWait {
   EventWait(const EventWait&) = delete;
   EventWait& operator=(const EventWait&) = delete;
 
-  /// An eventfd that other processes write to, and that a read waits for.
+  /// An eventfd that other processes write to.
   [[nodiscard]] Status set_bell(int bell);
 
   /// As CompletionChannel::get(). A thread may be cancelled in it.
@@ -44,8 +44,19 @@ class EventWait {
  private:
   class Relief;
 
-  enum class Wake : std::uint8_t { bell, signal, channel_gone };
-  [[nodiscard]] Wake sleep(CompletionChannel& channel);
+  /// How a thread's watch over the rings has ended.
+  struct Watch {
+    enum End : std::uint8_t {
+      handed_over,  // with an event of `cq`
+      event,        // one is in the channel, or may be
+      signal,
+      channel_gone,
+    };
+    End end;
+    CompletionQueue* cq = nullptr;
+  };
+  [[nodiscard]] Watch watch_rings(CompletionChannel& channel);
+  [[nodiscard]] Watch::End sleep(CompletionChannel& channel);
   [[nodiscard]] bool machine_is_busy(Instant now);
 
   Shard& shard_;

@@ -38,7 +38,7 @@ ProgressPolicy::Step ProgressPolicy::stand_by(const Facts& facts) {
   look_ = came_and_went || look_ == Duration{0} ? kReliefGrace : std::min(2 * look_, kRarestLook);
   Instant until = facts.now + look_;
   if (!facts.relieved) until = facts.relief_ended + kReliefGrace;
-  if (facts.relieved && look_ == kRarestLook) until = kNever;  // it will call when it leaves
+  if (facts.relieved && look_ == kRarestLook) until = facts.now + kForgotten;
   return {.kind = Step::Kind::stand_by, .until = std::min(until, round_.deadline)};
 }
 

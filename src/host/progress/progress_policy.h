@@ -60,6 +60,9 @@ class ProgressPolicy {
   static constexpr Duration kReliefGrace = std::chrono::milliseconds{1};
   /// While it waits and nothing happens, looks at it become rarer, and end here.
   static constexpr Duration kRarestLook = std::chrono::milliseconds{64};
+  /// From then on only in case that the thread has left without a word (by siglongjmp): else it
+  /// calls.
+  static constexpr Duration kForgotten = std::chrono::seconds{1};
 
   /// What other threads have said, and the time when the last step ended.
   struct Facts {
