@@ -383,6 +383,14 @@ void change_way(Completer& c, const QpAttributes& attributes, packet::Way way) {
   if (way == packet::Way::host) c.early_at = kNever;
 }
 
+bool ask_again(QueuePair& qp, Instant now) {
+  const bool lost = qp.reliable() && qp.requester.course.way == packet::Way::host &&
+                    takes_responses(qp.state.load(std::memory_order_relaxed)) &&
+                    anything_outstanding(qp);
+  if (lost) qp.completer.early_at = now;
+  return lost;
+}
+
 void note_held_back(QueuePair& qp, std::uint64_t moved, Instant now) {
   Completer& c = qp.completer;
   if (anything_outstanding(qp) || (c.timeout_at != kNever && c.moved == moved)) return;

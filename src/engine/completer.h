@@ -73,6 +73,9 @@ void begin(Completer& c, const QpAttributes& attributes);
 /// Requests take this way from now on; none is on its way.
 void change_way(Completer& c, const QpAttributes& attributes, packet::Way way);
 
+/// What left by rings is lost, and is sent again at once. False: there is nothing like that.
+bool ask_again(QueuePair& qp, Instant now);
+
 /// The path has no room. With nothing of its own under way, the queue pair waits as long as for an
 /// answer: anew whenever `moved` tells that the path has moved, else until the retries are over.
 void note_held_back(QueuePair& qp, std::uint64_t moved, Instant now);

@@ -110,6 +110,9 @@ inline void begin(Responder& r, Psn first) { r.expected = first; }
   return std::exchange(r.way, way) != way || !known;
 }
 
+/// The next request may come another way.
+inline void forget_way(Responder& r) { r.way_known = false; }
+
 /// A request has just left. The acknowledgement leaves with it, because from now on the queue pair
 /// awaits one itself.
 void note_request_sent(Responder& r, Instant now);

@@ -148,6 +148,9 @@ class Rnic {
   bool work(packet::FrameSink& sink, Instant now);
   /// Whoever calls waits for completion events himself: they wake nobody else.
   void set_caller_takes_events(bool yes) { services_.caller_takes_events = yes; }
+  /// The rings between this process and the one of `slot` are gone, with what was in them: see
+  /// wire::DatagramSink.
+  void rings_lost(std::uint32_t slot, Instant now);
   /// Nothing will be posted any more: acknowledgements don't wait for requests to leave with.
   void send_delayed_acks();
   /// A whole Ethernet frame for a raw packet queue pair.

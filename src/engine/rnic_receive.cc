@@ -10,9 +10,14 @@ namespace verbena::engine {
 
 namespace {
 
-/// Who has come, or is asked, by rings gets nothing from the network: frames from there are old
-/// copies, or a stranger's. The way of requests doesn't change from rings to the network once one
-/// has come by rings, and answers take the way of their requests.
+/// Rings tell which process has sent a frame; addresses are what it says.
+bool is_from_another(const QueuePair& qp, const packet::Datagram& datagram) {
+  return datagram.way == packet::Way::host && qp.connected() &&
+         datagram.sender != qp.attributes.dest_qpn.slot();
+}
+
+/// A peer that has sent by rings, or is asked by rings, sends nothing by the network: frames from
+/// there are old copies, or a stranger's. The way changes back only with rings_lost().
 bool is_from_elsewhere(const QueuePair& qp, const packet::Datagram& datagram,
                        const packet::OpcodeInfo& info) {
   if (datagram.way == packet::Way::host || !qp.connected()) return false;
@@ -94,6 +99,7 @@ CounterField Rnic::reason_to_drop(QueuePair& qp, const packet::Datagram& datagra
                                 datagram.destination != qp.attributes.flow.source)) {
     return &Counters::drop_source;
   }
+  if (is_from_another(qp, datagram)) return &Counters::drop_source;
   if (is_from_elsewhere(qp, datagram, info)) return &Counters::drop_way;
   if (info.is_request() && !make_room(services_, qp, p)) return &Counters::drop_no_memory;
   return nullptr;
@@ -149,6 +155,15 @@ void Rnic::serve_request(QueuePair& qp, const packet::Datagram& datagram, const 
   } else {
     handle_request(services_, qp, p);
   }
+}
+
+void Rnic::rings_lost(std::uint32_t slot, Instant now) {
+  qps_.for_each([&](QueuePair& qp) {
+    if (!qp.connected() || qp.attributes.dest_qpn.slot() != slot) return;
+    forget_way(qp.responder);
+    if (!ask_again(qp, now)) return;
+    set_timer(qp);
+  });
 }
 
 void Rnic::receive_frame(QueuePair& qp, std::span<const std::uint8_t> frame, Instant now) {

@@ -92,9 +92,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   [[nodiscard]] engine::Rnic& unlocked_rnic() NO_THREAD_SAFETY_ANALYSIS { return state_.rnic; }
   /// nullptr: not wanted.
   [[nodiscard]] Trace* trace() const { return trace_; }
-  /// After posting: what was posted may leave with more, by the next call. Only where the peer is
-  /// busy with earlier requests, a poller is at work, and the NIC thread looks soon: see decision
-  /// 013.
+  /// After posting: what was posted may leave with more, by the next call (decision 013).
   [[nodiscard]] bool posts_may_wait(QueuePair& qp);
   /// After posting: sends, unless somebody else has the lock. Everybody who has had the lock calls
   /// it then, for posts that came meanwhile.
@@ -109,15 +107,14 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
 
   /// `control`: a control descriptor is readable.
   [[nodiscard]] NicThread::Work::Outcome run(bool control) EXCLUDES(lock_);
-  /// See NicThread::Work. While somebody else has the lock, he sees to it.
+  /// See NicThread::Work. False while somebody else has the lock, and sees to it.
   [[nodiscard]] bool arrived() EXCLUDES(lock_);
-  /// False also while somebody else has the lock, or when a post has met with ours.
+  /// False also when a post has met with our lock.
   [[nodiscard]] bool may_sleep() EXCLUDES(lock_);
 
   // ---- Any thread.
 
-  /// Devices have changed: the next round looks at them.
-  void devices_changed();
+  void devices_changed();  // the next round looks at them
   void observe(ConnectionObserver* observer) { notifier_.observe(observer); }
   [[nodiscard]] std::vector<cm::Event> take_connection_events() EXCLUDES(lock_);
 
@@ -172,6 +169,9 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   void no_more() override REQUIRES(lock_) { state_.rnic.finish_copies(); }
   void undelivered(const wire::Undelivered& u) override REQUIRES(lock_) {
     state_.connections.undelivered(u, now_);
+  }
+  void rings_lost(std::uint32_t slot) override REQUIRES(lock_) {
+    state_.rnic.rings_lost(slot, now_);
   }
   // registry::Visitors
   void message(const registry::PeerMessage& message) override REQUIRES(lock_) {

@@ -61,9 +61,10 @@ struct Datagram {
   std::uint16_t identification = 0;     // of IPv4: what it is if the sender is one of us
   Qpn destination_qpn{};                // as destination_qpn_of() finds it in the bytes
   std::span<const std::uint8_t> bytes;  // BTH … ICRC
-  bool more = false;        // another one comes at once, and these bytes stay until then
-  bool changeable = false;  // another process may change the bytes at any time
-  Way way = Way::network;   // that it came
+  bool more = false;         // another one comes at once, and these bytes stay until then
+  bool changeable = false;   // another process may change the bytes at any time
+  Way way = Way::network;    // that it came
+  std::uint32_t sender = 0;  // Way::host: slot of the process that sent it
 };
 
 /// Room for frames of one size, one behind another.

@@ -39,6 +39,9 @@ class DatagramSink {
   virtual void no_more() {}
   /// A frame from management_port() reached nobody, as the network says. Not every network does.
   virtual void undelivered(const Undelivered&) {}
+  /// The rings between this process and a live one end. What they sent each other lately is lost,
+  /// in both directions.
+  virtual void rings_lost([[maybe_unused]] std::uint32_t slot) {}
 
  protected:
   ~DatagramSink() = default;

@@ -59,8 +59,10 @@ constexpr std::uint64_t kWindowSize = kAreaSize / 2;
 
 }  // namespace
 
-Device::Device(std::uint32_t slot)
-    : arena_(kGap + kAreas * (kAreaSize + kGap), kGuard), rnic_{slot, *this, *this} {
+Device::Device(std::uint32_t slot, std::uint32_t peer_slot)
+    : arena_(kGap + kAreas * (kAreaSize + kGap), kGuard),
+      peer_qpn_{peer_slot << Qpn::kIndexBits | 0x711},
+      rnic_{slot, *this, *this} {
   for (auto& cq : cqs_) cq = std::make_unique<engine::CompletionQueue>(256);
   for (auto& cq : xrc_cqs_) cq = std::make_unique<engine::CompletionQueue>(64);
   pd_ = rnic_.alloc_pd().value();
@@ -143,7 +145,7 @@ void Device::bring_up(std::size_t i) {
   a.access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic;
   a.flow = {.source = address(), .destination = peer(), .source_port = 0xc000};
   a.path_mtu = kKinds[i].mtu;
-  a.dest_qpn = Qpn{0x4711};
+  a.dest_qpn = peer_qpn_;
   a.rq_psn = Psn{0xff'fff0};
   a.sq_psn = Psn{0xff'fff8};
   a.max_dest_rd_atomic = 4;
@@ -202,7 +204,7 @@ void Device::post_send(std::size_t i, SendKind kind, std::uint32_t length, std::
                   .address = areas_[open].iova + kWindowOffset,
                   .length = kWindowSize,
                   .access = Access::kRemoteWrite | Access::kRemoteRead | Access::kRemoteAtomic},
-      .destination = {.flow = qp.attributes.flow, .qpn = Qpn{0x4711}, .qkey = kQkey},
+      .destination = {.flow = qp.attributes.flow, .qpn = peer_qpn_, .qkey = kQkey},
       .xrc_srq = 5};
   if (rnic_.post_send(qp, request) != engine::PostResult::posted) return;
   posted_.emplace(next_wr_id_++, Posted{.queue = Queue::send, .owner = &qp, .cq = cqs_[0].get()});

@@ -26,8 +26,8 @@ class Device final : memory::Dma, engine::Entropy, packet::FrameSink {
   enum Area : std::uint8_t { open, zero_based, window, read_only, foreign, local };
   static constexpr std::size_t kAreas = 6;
 
-  /// Its queue pairs have numbers of this slot.
-  explicit Device(std::uint32_t slot = 1);
+  /// Its queue pairs have numbers of this slot, and their peers of that one.
+  explicit Device(std::uint32_t slot = 1, std::uint32_t peer_slot = 1);
 
   static IpAddress address() { return IpAddress::v4({10, 0, 0, 1}); }
   static IpAddress peer() { return IpAddress::v4({10, 0, 0, 2}); }
@@ -40,6 +40,7 @@ class Device final : memory::Dma, engine::Entropy, packet::FrameSink {
   // What happens from outside.
 
   void receive(const packet::Datagram& d) { rnic_.receive(d, now_); }
+  void rings_lost(std::uint32_t slot) { rnic_.rings_lost(slot, now_); }
   void pass(Duration time) { now_ += time; }
 
   // What the program does.
@@ -110,6 +111,7 @@ class Device final : memory::Dma, engine::Entropy, packet::FrameSink {
   Instant now_{std::chrono::seconds{1}};
   std::vector<std::uint8_t> arena_;
   std::vector<std::uint8_t> original_;  // of the arena
+  Qpn peer_qpn_;
   engine::Rnic rnic_;
   engine::PdId pd_{};
   engine::XrcdId xrcd_{};

@@ -128,7 +128,7 @@ Member& attackers() {
 /// The process under attack and the one that attacks it.
 class Duel final : wire::DatagramSink {
  public:
-  Duel() : device_{victims().registry().slot()} {
+  Duel() : device_{victims().registry().slot(), attackers().registry().slot()} {
     auto made = wire::ShmWire::create(victims().registry());
     require(made.ok(), "a wire can be made");
     wire_ = std::move(made).value();
@@ -189,6 +189,7 @@ class Duel final : wire::DatagramSink {
     require(!d.changeable && d.bytes.size() >= kLeast, "messages are copies");
   }
   void no_more() override { device_.settle(); }
+  void rings_lost(std::uint32_t slot) override { device_.rings_lost(slot); }
 
   void look() {
     require(wire_->receive(*this) <= 64 * 2, "each process has its turn");
@@ -314,6 +315,7 @@ class Duel final : wire::DatagramSink {
       descriptors[Message::kBell] = Fd{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     std::span<const std::uint8_t> bytes = message.bytes();
     if (s.choice % 16 == 15) message.kind = Message::Kind::refusal;
+    message.answers = s.choice % 16 == 14 ? s.place : 0;
     if (s.choice % 32 >= 28) bytes = s.bytes;
     const registry::PeerMessage from{message.slot, 1, bytes,
                                      std::span{descriptors}.first(s.choice % 64 < 56 ? 4 : 1)};

@@ -17,8 +17,8 @@ namespace verbena::sim {
 
 class HostRing {
  public:
-  HostRing(std::size_t capacity, const IpAddress& from, const IpAddress& to)
-      : from_{from}, to_{to}, lines_(capacity / wire::shm::kAlignment) {}
+  HostRing(std::size_t capacity, std::uint32_t slot, const IpAddress& from, const IpAddress& to)
+      : slot_{slot}, from_{from}, to_{to}, lines_(capacity / wire::shm::kAlignment) {}
 
   [[nodiscard]] packet::FrameRooms reserve(const packet::Flow& flow, std::size_t size,
                                            std::size_t count) {
@@ -51,7 +51,8 @@ class HostRing {
                             .traffic_class = record->header.traffic_class,
                             .bytes = record->body.first(size),
                             .changeable = true,
-                            .way = packet::Way::host};
+                            .way = packet::Way::host,
+                            .sender = slot_};
   }
   void release() { consumed_ = reader_.position(); }
 
@@ -66,6 +67,7 @@ class HostRing {
     std::uint8_t bytes[wire::shm::kAlignment]{};
   };
 
+  std::uint32_t slot_;  // of the sender
   IpAddress from_;
   IpAddress to_;
   std::vector<Line> lines_;

@@ -29,7 +29,7 @@ std::uint32_t ReceiveBuffer::truesize(std::size_t datagram) {
 }
 
 Node::Node(World& world, std::uint32_t slot, IpAddress address)
-    : world_{world}, address_{address}, rnic_{slot, *this, *this} {}
+    : world_{world}, slot_{slot}, address_{address}, rnic_{slot, *this, *this} {}
 
 engine::MemoryRegion Node::expose(engine::PdId pd, std::span<std::uint8_t> bytes, unsigned access) {
   const auto range = range_of(bytes);
@@ -252,7 +252,7 @@ void World::drain(Node& node) {
 
 HostRing& World::ring(Node& from, Node& to) {
   return ring_between_
-      .try_emplace({&from, &to}, rings_.capacity, from.address(), to.address())
+      .try_emplace({&from, &to}, rings_.capacity, from.slot(), from.address(), to.address())
       .first->second;
 }
 

@@ -69,6 +69,7 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
   Node(World& world, std::uint32_t slot, IpAddress address);
 
   [[nodiscard]] const IpAddress& address() const { return address_; }
+  [[nodiscard]] std::uint32_t slot() const { return slot_; }
   [[nodiscard]] engine::Rnic& rnic() { return rnic_; }
 
   /// Registers memory that lives as long as the node.
@@ -124,6 +125,7 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
   void publish();
 
   World& world_;
+  std::uint32_t slot_;
   IpAddress address_;
   engine::Rnic rnic_;
   std::vector<engine::Segment> unmapped_;

@@ -48,6 +48,15 @@ class Link {
   /// In a forked child.
   void abandon();
 
+  /// Frames between these addresses are for this link: noted once, asked for each of them.
+  [[nodiscard]] bool joins(const IpAddress& ours, const IpAddress& theirs) const {
+    return joined_ && joined_->first == ours && joined_->second == theirs;
+  }
+  void note_joins(const IpAddress& ours, const IpAddress& theirs) { joined_ = {ours, theirs}; }
+
+  /// By the owner: it is in its list of links to flush.
+  bool touched = false;
+
   // Sending.
 
   /// See packet::FrameSink. The bytes of a frame lie in the ring, where the other one sees them.
@@ -100,6 +109,7 @@ class Link {
   std::uint32_t slot_;
   std::uint64_t id_;
   std::uint64_t other_id_ = 0;
+  std::optional<std::pair<IpAddress, IpAddress>> joined_{};
   bool closed_ = false;
   bool finished_ = false;
   std::uint64_t end_ = 0;  // finished: nothing beyond it is read

@@ -5,9 +5,12 @@
 //
 //   A                                        B
 //   |--- offer: its segment, its bell ------>|   maps it, and reads A's ring
-//   |<-- offer: its segment, its bell -------|   so that A sees how far
+//   |<-- offer, which answers A's -----------|   so that A sees how far
 //   or
 //   |<-- refusal ----------------------------|   A sends otherwise
+//
+// Offers may cross: then each is the answer to the other. An answer is never answered by an offer,
+// so the conversation ends. A process that drops a link refuses the other's end of it.
 
 #include <cstdint>
 #include <cstring>
@@ -23,8 +26,9 @@ struct Message {
   enum : std::size_t { kSegment = 0, kBell = 1, kDescriptors = 2 };
 
   Kind kind{};
-  std::uint32_t slot = 0;  // the sender's
-  std::uint64_t link = 0;  // of the offer, or the one that is refused: chosen at random
+  std::uint32_t slot = 0;     // the sender's
+  std::uint64_t link = 0;     // of the offer, or the one that is refused: chosen at random
+  std::uint64_t answers = 0;  // an offer: the link of the other's that it answers; 0: none
 
   [[nodiscard]] std::span<const std::uint8_t> bytes() const {
     return {reinterpret_cast<const std::uint8_t*>(this), sizeof *this};
@@ -37,6 +41,6 @@ struct Message {
     return m;
   }
 };
-static_assert(std::is_trivially_copyable_v<Message> && sizeof(Message) == 16);
+static_assert(std::is_trivially_copyable_v<Message> && sizeof(Message) == 24);
 
 }  // namespace verbena::wire::shm

@@ -30,7 +30,7 @@ constexpr std::size_t kTurn = 64;
 }  // namespace
 
 Result<std::unique_ptr<ShmWire>> ShmWire::create(registry::Registry& registry) {
-  Fd bell{::eventfd(0, EFD_CLOEXEC)};  // a thread may wait in a read
+  Fd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   if (!bell) {
     return system_error(errno, "eventfd for the wire between processes",
                         "raise the limit of open files (ulimit -n) if it is reached");
@@ -95,12 +95,13 @@ bool ShmWire::send_sealed(const packet::Flow& flow, Qpn to, std::span<const std:
 }
 
 void ShmWire::touch(Link& link) {
-  if (std::ranges::find(touched_, &link) == touched_.end()) touched_.push_back(&link);
+  if (!std::exchange(link.touched, true)) touched_.push_back(&link);
 }
 
 void ShmWire::flush() {
   if (touched_.empty()) return;
   shm::flush(touched_);
+  for (Link* link : touched_) link->touched = false;
   touched_.clear();
 }
 
@@ -111,8 +112,8 @@ std::size_t ShmWire::receive(DatagramSink& sink) {
   for (std::size_t i = 0; i < live_.size();) {
     Link& link = *live_[i];
     if (link.ready()) frames += receive_from(link, kTurn, sink);
-    if (link.broken()) {
-      give_up(link.slot());
+    if (link.broken() || (link.closed() && !link.finished())) {
+      give_up(link.slot(), sink);
     } else if (link.finished() && !link.ready()) {
       drop_link(link.slot());
     } else {
@@ -124,15 +125,23 @@ std::size_t ShmWire::receive(DatagramSink& sink) {
 
 std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& sink) {
   std::size_t frames = 0;
-  while (frames < most) {
-    const auto datagram = link.next();
-    if (!datagram) break;
-    ++frames;
-    deliver(*datagram, frames < most && link.ready(), sink);
+  const auto end_turn = [&] {
+    sink.no_more();  // reads the ring
+    link.release();
+    touch(link);
+  };
+  try {
+    while (frames < most) {
+      const auto datagram = link.next();
+      if (!datagram) break;
+      ++frames;
+      deliver(*datagram, link, frames < most && link.ready(), sink);
+    }
+  } catch (...) {  // there is no memory for what the last one asks for
+    end_turn();
+    throw;
   }
-  sink.no_more();
-  link.release();
-  touch(link);
+  end_turn();
   if (link.broken()) {
     ++counters_.malformed;
     last_error_ = "the process of slot " + std::to_string(link.slot()) +
@@ -142,15 +151,18 @@ std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& si
   return frames;
 }
 
-void ShmWire::deliver(packet::Datagram d, bool more, DatagramSink& sink) {
-  const bool known = std::ranges::any_of(
-      addresses_, [&](const LocalAddress& a) { return a.address == d.destination; });
-  if (!known || d.bytes.size() < kLeastFrame) {
+void ShmWire::deliver(packet::Datagram d, Link& from, bool more, DatagramSink& sink) {
+  // What a dead process has left is taken, though nothing tells any more where it received.
+  const bool ends_fit =
+      from.finished() ? is_open(d.destination)
+                      : joins(from.slot(), {.source = d.destination, .destination = d.source});
+  if (!ends_fit || d.bytes.size() < kLeastFrame) {
     ++counters_.malformed;
     if (observer_ != nullptr) observer_->dropped("malformed", d);
     return;
   }
   d.way = packet::Way::host;
+  d.sender = from.slot();
   if (d.bytes.size() <= kCopied) {
     std::memcpy(copy_.data(), d.bytes.data(), d.bytes.size());
     d.bytes = std::span{copy_}.first(d.bytes.size());

@@ -112,26 +112,41 @@ class ShmWire final : public Wire, registry::Watcher {
 
   /// Other processes may offer links, or shall not.
   void announce(bool takes_rings);
+  /// What another process offers, or is offered.
+  struct Offer {
+    std::uint32_t slot = 0;
+    std::uint64_t link = 0;
+    std::uint64_t answers = 0;
+  };
   [[nodiscard]] shm::Link* link_to(std::uint32_t slot);
-  [[nodiscard]] shm::Link* make_link(std::uint32_t slot);
+  /// One that is offered. `answers`: the offer that it answers; 0: none.
+  [[nodiscard]] shm::Link* make_link(std::uint32_t slot, std::uint64_t answers);
   /// One that takes what the process has published by now, and goes.
   [[nodiscard]] shm::Link* make_last_link(std::uint32_t slot);
   shm::Link* add_link(std::unique_ptr<shm::Link> link);
+  [[nodiscard]] bool is_open(const IpAddress& address) const;
   [[nodiscard]] bool receives_at(std::uint32_t slot, const packet::Flow& flow) const;
+  /// Its ends are addresses of this process and of the one of `slot`.
+  [[nodiscard]] bool joins(std::uint32_t slot, const packet::Flow& flow) const;
+  [[nodiscard]] bool takes_rings(std::uint32_t slot) const;
   [[nodiscard]] std::uint32_t anybody_at(const packet::Flow& flow) const;
-  [[nodiscard]] bool send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment);
+  [[nodiscard]] bool send_offer(const Offer& offer, const Fd& segment);
   void refuse(std::uint32_t slot, std::uint64_t id);
   /// Offers a link, unless that is too soon after it was in vain.
   [[nodiscard]] Carriage ask(std::uint32_t slot);
-  /// The process of `slot` has not answered the offer yet.
-  [[nodiscard]] Carriage unanswered(std::uint32_t slot);
-  void note_refusal(std::uint32_t slot, std::uint64_t id);
-  /// The process of `slot` is there, but no link to it is of use.
-  void give_up(std::uint32_t slot);
-  void accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descriptors, DatagramSink& sink);
+  /// … and has not accepted since.
+  [[nodiscard]] bool has_refused(std::uint32_t slot) const;
+  void take_offer(const Offer& offer, std::span<Fd> descriptors, DatagramSink& sink);
+  /// Our end for what is offered. nullptr: it is refused.
+  [[nodiscard]] shm::Link* link_for(const Offer& offer, DatagramSink& sink);
+  /// A write to it never waits, and does nothing else. False: it is no bell.
+  [[nodiscard]] bool take_bell(const Fd& bell) const;
+  void take_refusal(std::uint32_t slot, std::uint64_t id, DatagramSink& sink);
+  /// The process of `slot` is there, but the link to it is of no use.
+  void give_up(std::uint32_t slot, DatagramSink& sink);
   void enlarge(shm::Link& link);
   std::size_t receive_from(shm::Link& link, std::size_t most, DatagramSink& sink);
-  void deliver(packet::Datagram d, bool more, DatagramSink& sink);
+  void deliver(packet::Datagram d, shm::Link& from, bool more, DatagramSink& sink);
   void drop_link(std::uint32_t slot);
   void touch(shm::Link& link);
   [[nodiscard]] unsigned interface_of(const IpAddress& address) const;
@@ -145,12 +160,12 @@ class ShmWire final : public Wire, registry::Watcher {
   std::vector<shm::Link*> touched_;  // since flush()
   std::size_t ring_bytes_ = 0;       // of memory for our rings
   bool asleep_ = false;
-  Instant make_again_at_{};  // after an offer failed
-  struct Asked {
-    Instant again_at{};
-    bool refused = false;  // or did not answer
+  struct Pause {
+    Instant until{};
+    Duration length{};
+    Carriage why{};
   };
-  std::unordered_map<std::uint32_t, Asked> asked_;  // by slot, until they accept
+  std::unordered_map<std::uint32_t, Pause> pauses_;  // by slot, until they accept
 
   shm::Link* reserved_link_ = nullptr;  // nullptr: what is committed is lost
   packet::Flow reserved_flow_{};

@@ -1,6 +1,7 @@
 // The links of ShmWire: which processes have one, and how it is made.
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
@@ -30,9 +31,11 @@ constexpr std::uint64_t kTakesRings = 1;
 /// What 63 others take, at first; beyond it, no ring grows.
 constexpr std::size_t kGrowsUpTo = 64 * Link::kRingBytes;
 constexpr std::size_t kMostRings = 4 * kGrowsUpTo;
-constexpr Duration kMakeAgain = std::chrono::milliseconds{100};
-/// Who hasn't answered by then gets frames another way. Who has refused is asked again.
-constexpr Duration kAskAgain = std::chrono::seconds{1};
+/// A process that could not be asked is asked again after the first; one that refused after the
+/// second, and each time after twice as long, up to the third.
+constexpr Duration kAskSoon = std::chrono::milliseconds{100};
+constexpr Duration kAskLater = std::chrono::seconds{1};
+constexpr Duration kAskRarely = std::chrono::minutes{1};
 
 }  // namespace
 
@@ -41,11 +44,17 @@ void ShmWire::announce(bool takes_rings) {
 }
 
 void ShmWire::open_address(const LocalAddress& local) {
-  const auto known = [&](const LocalAddress& a) { return a.address == local.address; };
-  if (std::ranges::any_of(addresses_, known)) return;
-  addresses_.push_back(local);
+  if (is_open(local.address)) return;
   registry::SharedTable& table = registry_.table();
-  if (const auto column = table.column_of(local)) table.receive_at(*column, registry_.slot());
+  const auto column = table.column_of(local);
+  if (!column) return;  // nobody could tell that it is ours
+  addresses_.push_back(local);
+  table.receive_at(*column, registry_.slot());
+}
+
+bool ShmWire::is_open(const IpAddress& address) const {
+  return std::ranges::any_of(addresses_,
+                             [&](const LocalAddress& a) { return a.address == address; });
 }
 
 bool ShmWire::receives_at(std::uint32_t slot, const packet::Flow& flow) const {
@@ -55,52 +64,52 @@ bool ShmWire::receives_at(std::uint32_t slot, const packet::Flow& flow) const {
   return column && table.receives_at(*column, slot);
 }
 
+bool ShmWire::joins(std::uint32_t slot, const packet::Flow& flow) const {
+  Link* const link = links_[slot].get();
+  if (link != nullptr && link->joins(flow.source, flow.destination)) return true;
+  if (!is_open(flow.source) || !receives_at(slot, flow)) return false;
+  if (link != nullptr) link->note_joins(flow.source, flow.destination);
+  return true;
+}
+
+bool ShmWire::takes_rings(std::uint32_t slot) const {
+  return (registry_.table().traits(slot) & kTakesRings) != 0;
+}
+
 Carriage ShmWire::would_carry(const packet::Flow& flow, Qpn to) const {
   const std::uint32_t slot = to.slot();
-  if (slot == 0 || flow.destination.is_multicast() || !receives_at(slot, flow)) {
+  if (slot == 0 || flow.destination.is_multicast() || !joins(slot, flow)) {
     return Carriage::other_host;
   }
   if (const Link* link = links_[slot].get()) {
     if (link->closed()) return Carriage::peer_declines;
-    const auto asked = asked_.find(slot);
-    const bool refused = !link->complete() && asked != asked_.end() && asked->second.refused;
-    return refused ? Carriage::peer_declines : Carriage::carried;
+    return link->complete() || !has_refused(slot) ? Carriage::carried : Carriage::peer_declines;
   }
   if (!registry_.held(slot)) return Carriage::other_host;
-  const bool takes = (registry_.table().traits(slot) & kTakesRings) != 0;
-  return takes ? Carriage::carried : Carriage::peer_declines;
+  return takes_rings(slot) ? Carriage::carried : Carriage::peer_declines;
 }
 
 Carriage ShmWire::carriage(const packet::Flow& flow, Qpn to) {
   const Carriage could = would_carry(flow, to);
-  if (could == Carriage::other_host) return could;
-  if (const Link* link = links_[to.slot()].get()) {
-    return link->closed() || link->complete() ? could : unanswered(to.slot());
-  }
-  return could == Carriage::carried ? ask(to.slot()) : could;
+  const bool to_ask = could == Carriage::carried && links_[to.slot()] == nullptr;
+  return to_ask ? ask(to.slot()) : could;
 }
 
 Carriage ShmWire::ask(std::uint32_t slot) {
-  const auto before = asked_.find(slot);
-  const bool refused = before != asked_.end();
+  const auto pause = pauses_.find(slot);
   const Instant now = monotonic_now();
-  if (refused && now < before->second.again_at) return Carriage::peer_declines;
-  if (now < make_again_at_) return Carriage::no_memory;
-  if (make_link(slot) == nullptr) {
-    make_again_at_ = now + kMakeAgain;
-    return Carriage::no_memory;
+  if (pause != pauses_.end() && now < pause->second.until) return pause->second.why;
+  if (make_link(slot, 0) != nullptr) {
+    // What is sent to one that refuses is lost: so it gets nothing until it has accepted.
+    return has_refused(slot) ? Carriage::peer_declines : Carriage::carried;
   }
-  if (!links_[slot]->complete()) asked_[slot] = {now + kAskAgain, refused};
-  return refused ? Carriage::peer_declines : Carriage::carried;
+  pauses_[slot] = {.until = now + kAskSoon, .why = Carriage::no_memory};
+  return Carriage::no_memory;
 }
 
-Carriage ShmWire::unanswered(std::uint32_t slot) {
-  const Asked& asked = asked_[slot];
-  // What is sent to one who refuses is lost: then he gets nothing until he has accepted.
-  if (asked.refused) return Carriage::peer_declines;
-  if (monotonic_now() < asked.again_at) return Carriage::carried;
-  give_up(slot);
-  return Carriage::peer_declines;
+bool ShmWire::has_refused(std::uint32_t slot) const {
+  const auto pause = pauses_.find(slot);
+  return pause != pauses_.end() && pause->second.why == Carriage::peer_declines;
 }
 
 /// Frames to QP 1 of an address reach one of the processes that receive there. 0: nobody does.
@@ -135,7 +144,7 @@ Link* ShmWire::link_to(std::uint32_t slot) {
   return link != nullptr && !link->closed() ? link : nullptr;
 }
 
-Link* ShmWire::make_link(std::uint32_t slot) {
+Link* ShmWire::make_link(std::uint32_t slot, std::uint64_t answers) {
   if (ring_bytes_ + Link::kRingBytes > kMostRings) return nullptr;
   auto made = Segment::create(Link::kRingBytes);
   if (!made) {
@@ -150,7 +159,7 @@ Link* ShmWire::make_link(std::uint32_t slot) {
     Fd bell{kernel::fcntl(bell_.get(), F_DUPFD_CLOEXEC, 0)};
     if (!other || !bell) return nullptr;
     link->complete(id, std::move(other).value(), std::move(bell));
-  } else if (!send_offer(slot, id, made->descriptor)) {
+  } else if (!send_offer({.slot = slot, .link = id, .answers = answers}, made->descriptor)) {
     return nullptr;
   }
   return add_link(std::move(link));
@@ -174,12 +183,15 @@ Link* ShmWire::add_link(std::unique_ptr<Link> link) {
   return (links_[link->slot()] = std::move(link)).get();
 }
 
-bool ShmWire::send_offer(std::uint32_t slot, std::uint64_t id, const Fd& segment) {
-  const Message offer{.kind = Message::Kind::offer, .slot = registry_.slot(), .link = id};
+bool ShmWire::send_offer(const Offer& offer, const Fd& segment) {
+  const Message message{.kind = Message::Kind::offer,
+                        .slot = registry_.slot(),
+                        .link = offer.link,
+                        .answers = offer.answers};
   std::array<int, Message::kDescriptors> descriptors{};
   descriptors[Message::kSegment] = segment.get();
   descriptors[Message::kBell] = bell_.get();
-  return registry_.pass(slot, kShm, offer.bytes(), {}, descriptors);
+  return registry_.pass(offer.slot, kShm, message.bytes(), {}, descriptors);
 }
 
 void ShmWire::refuse(std::uint32_t slot, std::uint64_t id) {
@@ -194,53 +206,85 @@ void ShmWire::message(const registry::PeerMessage& message, DatagramSink& sink) 
   if (!sensible) return;
   switch (said->kind) {
     case Message::Kind::offer:
-      return accept(said->slot, said->link, message.descriptors, sink);
+      return take_offer({said->slot, said->link, said->answers}, message.descriptors, sink);
     case Message::Kind::refusal:
-      return note_refusal(said->slot, said->link);
+      return take_refusal(said->slot, said->link, sink);
   }
 }
 
-void ShmWire::note_refusal(std::uint32_t slot, std::uint64_t id) {
+void ShmWire::take_refusal(std::uint32_t slot, std::uint64_t id, DatagramSink& sink) {
   const Link* const link = links_[slot].get();
-  if (link != nullptr && !link->complete() && link->id() == id) give_up(slot);
+  if (link != nullptr && link->id() == id && !link->finished()) give_up(slot, sink);
 }
 
-void ShmWire::give_up(std::uint32_t slot) {
+void ShmWire::give_up(std::uint32_t slot, DatagramSink& sink) {
+  const Link& link = *links_[slot];
+  if (link.complete()) refuse(slot, link.other_id());
   drop_link(slot);
-  asked_[slot] = {monotonic_now() + kAskAgain, true};
+  Pause& pause = pauses_[slot];
+  pause.why = Carriage::peer_declines;
+  pause.length = std::clamp(2 * pause.length, kAskLater, kAskRarely);
+  pause.until = monotonic_now() + pause.length;
+  sink.rings_lost(slot);
 }
 
-void ShmWire::accept(std::uint32_t slot, std::uint64_t id, std::span<Fd> descriptors,
-                     DatagramSink& sink) {
-  Link* link = links_[slot].get();
-  if (link != nullptr &&
-      (link->complete() || link->closed())) {  // another process has the slot now
+Link* ShmWire::link_for(const Offer& offer, DatagramSink& sink) {
+  Link* const link = links_[offer.slot].get();
+  if (offer.answers != 0) {
+    const bool awaited = link != nullptr && link->id() == offer.answers && !link->complete();
+    if (!awaited) refuse(offer.slot, offer.link);
+    return awaited ? link : nullptr;
+  }
+  if (link != nullptr && (link->complete() || link->closed())) {
+    // The other process has dropped its end, or another one has the slot now.
     link->finish();
     if (link->ready()) receive_from(*link, SIZE_MAX, sink);
-    drop_link(slot);
-    link = nullptr;
+    drop_link(offer.slot);
+    sink.rings_lost(offer.slot);
   }
+  if (links_[offer.slot] != nullptr) return links_[offer.slot].get();
+  if (Link* const made = make_link(offer.slot, offer.link)) return made;
+  // It may be dead already. What it has published is taken all the same.
+  if (!registry_.held(offer.slot)) return make_last_link(offer.slot);
+  refuse(offer.slot, offer.link);
+  return nullptr;
+}
+
+void ShmWire::take_offer(const Offer& offer, std::span<Fd> descriptors, DatagramSink& sink) {
   const bool whole = descriptors.size() >= Message::kDescriptors &&
                      descriptors[Message::kSegment] && descriptors[Message::kBell];
   auto other = whole ? Segment::map(descriptors[Message::kSegment])
                      : Error{EMFILE, "no descriptor is free for the ring of another process"};
-  if (other && link == nullptr) link = make_link(slot);
-  if (!other || link == nullptr) {
-    if (!other) last_error_ = other.error().message;
-    refuse(slot, id);
-    if (!other) return;
-    // It may be dead already. What it has published is taken all the same.
-    link = make_last_link(slot);
-    if (link == nullptr) return;
+  if (other && !take_bell(descriptors[Message::kBell])) {
+    other = Error{EPROTO, "another process offers a bell that is none"};
   }
-  link->complete(id, std::move(other).value(), std::move(descriptors[Message::kBell]));
+  if (!other) {
+    last_error_ = other.error().message;
+    refuse(offer.slot, offer.link);
+    const Link* const link = links_[offer.slot].get();
+    if (link != nullptr && !link->complete() && !link->closed()) give_up(offer.slot, sink);
+    return;
+  }
+  Link* const link = link_for(offer, sink);
+  if (link == nullptr) return;
+  link->complete(offer.link, std::move(other).value(), std::move(descriptors[Message::kBell]));
   if (link->closed()) link->finish();
-  asked_.erase(slot);
+  pauses_.erase(offer.slot);
   touch(*link);
 }
 
+bool ShmWire::take_bell(const Fd& bell) const {
+  // All descriptors without a file of their own share an inode. A write to others of them fails.
+  struct stat theirs {};
+  struct stat ours {};
+  if (::fstat(bell.get(), &theirs) != 0 || ::fstat(bell_.get(), &ours) != 0) return false;
+  if (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino) return false;
+  const int flags = kernel::fcntl(bell.get(), F_GETFL);
+  return flags >= 0 && kernel::fcntl(bell.get(), F_SETFL, flags | O_NONBLOCK) == 0;
+}
+
 void ShmWire::member_died(std::uint32_t slot) {
-  asked_.erase(slot);
+  pauses_.erase(slot);
   Link* const link = links_[slot].get();
   if (link == nullptr) return;
   link->close();

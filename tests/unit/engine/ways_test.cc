@@ -27,7 +27,8 @@ using testing::IsEmpty;
 
 constexpr IpAddress kHere = IpAddress::v4({10, 0, 0, 1});
 constexpr IpAddress kPeer = IpAddress::v4({10, 0, 0, 2});
-constexpr Qpn kPeerQpn{0x77};
+constexpr std::uint32_t kPeerSlot = 3;
+constexpr Qpn kPeerQpn{kPeerSlot << Qpn::kIndexBits | 0x77};
 constexpr Psn kFirst{42};
 constexpr Course kHost{Way::host, Detour::none};
 constexpr Course kDeclined{Way::network, Detour::peer_declines};
@@ -121,6 +122,7 @@ class Ways : public testing::Test {
     packet::encode(p, frame);
     packet::Datagram d =
         test::delivered({.source = kPeer, .destination = kHere, .bytes = frame, .way = way});
+    if (way == Way::host) d.sender = sender;
     rnic.receive(d, now);
     (void)rnic.work(sink, now);
   }
@@ -133,6 +135,7 @@ class Ways : public testing::Test {
   QueuePair* qp = nullptr;
   Sink sink;
   Instant now{1s};
+  std::uint32_t sender = kPeerSlot;  // of what arrives by rings
 };
 
 TEST_F(Ways, AreToldWhenChosenAndWhenChanged) {
@@ -189,14 +192,48 @@ TEST_F(Ways, DontChangeWhenThePeerDies) {
   EXPECT_THAT(sink.sent, ElementsAre(Way::host, Way::host));
 }
 
-TEST_F(Ways, ChangeWhenAllIsSentAgain) {
+/// The ring was refused: nobody has read what was sent.
+TEST_F(Ways, WhatWasInARingThatIsLostIsSentAgainAtOnceAnotherWay) {
   send();
-  sink.offered = kDeclined;  // the ring was refused: nobody has read what was sent
-  ASSERT_LT(rnic.next_deadline(), kNever);
-  now = rnic.next_deadline();
+  sink.offered = kDeclined;
+  rnic.rings_lost(kPeerSlot + 1, now);
+  (void)rnic.work(sink, now);
+  EXPECT_THAT(sink.sent, ElementsAre(Way::host)) << "that was another's ring";
+  rnic.rings_lost(kPeerSlot, now);
   (void)rnic.work(sink, now);
   EXPECT_THAT(notes.chosen, ElementsAre(kHost, kDeclined));
   EXPECT_THAT(sink.sent, ElementsAre(Way::host, Way::network));
+  arrives(Way::network, Opcode::rc_acknowledge, kFirst);
+  EXPECT_EQ(qp->completer.unacked, kFirst.next());
+}
+
+/// A queue pair may have no timeout at all.
+TEST_F(Ways, WhatWasInARingThatIsLostNeedsNoTimer) {
+  qp->attributes.timeout = 0;
+  send();
+  sink.offered = kDeclined;
+  rnic.rings_lost(kPeerSlot, now);
+  (void)rnic.work(sink, now);
+  EXPECT_THAT(sink.sent, ElementsAre(Way::host, Way::network));
+}
+
+TEST_F(Ways, RequestsMayComeByTheNetworkWhenTheirRingIsLost) {
+  arrives(Way::host, Opcode::rc_write_only, kFirst);
+  rnic.rings_lost(kPeerSlot, now);
+  arrives(Way::network, Opcode::rc_write_only, kFirst);
+  arrives(Way::network, Opcode::rc_write_only, kFirst.next());
+  EXPECT_THAT(notes.drops, IsEmpty());
+  EXPECT_EQ(sink.sent.back(), Way::network);
+}
+
+TEST_F(Ways, OnlyThePeersProcessSpeaksForItByRings) {
+  sender = kPeerSlot + 1;
+  arrives(Way::host, Opcode::rc_write_only, kFirst);
+  EXPECT_THAT(notes.drops, ElementsAre("drop_source"));
+  EXPECT_THAT(notes.answers, IsEmpty());
+  send();
+  arrives(Way::host, Opcode::rc_acknowledge, kFirst);
+  EXPECT_EQ(qp->completer.unacked, kFirst);
 }
 
 }  // namespace

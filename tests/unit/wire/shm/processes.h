@@ -58,6 +58,7 @@ struct Frames final : DatagramSink {
     all.push_back(taken(d));
   }
   void management(const packet::Datagram& d) override { managed.push_back(taken(d)); }
+  void rings_lost(std::uint32_t slot) override { lost.push_back(slot); }
   static Arrived taken(const packet::Datagram& d) {
     Arrived a{d, {d.bytes.begin(), d.bytes.end() - packet::kIcrcSize}};
     a.headers.bytes = {};
@@ -65,6 +66,7 @@ struct Frames final : DatagramSink {
   }
   std::vector<Arrived> all;
   std::vector<Arrived> managed;
+  std::vector<std::uint32_t> lost;  // slots
 };
 
 /// A process with a wire.
@@ -187,11 +189,11 @@ class Stranger final : registry::Visitors {
     return registry->pass(to.slot(), kShmWire, message.bytes(), {}, descriptors);
   }
   /// A segment of its own, whole and sealed, with this id.
-  void offer(const Process& to, std::uint64_t id) {
+  void offer(const Process& to, std::uint64_t id, std::uint64_t answers = 0) {
     auto made = shm::Segment::create(shm::Link::kRingBytes);
     ASSERT_TRUE(made.ok());
-    ASSERT_TRUE(
-        say(to, {shm::Message::Kind::offer, slot(), id}, {made->descriptor.get(), bell.get()}));
+    ASSERT_TRUE(say(to, {shm::Message::Kind::offer, slot(), id, answers},
+                    {made->descriptor.get(), bell.get()}));
     segment = std::move(made->segment);
     placed_ = 0;
   }

@@ -1,8 +1,10 @@
 // What a stranger can say to a wire of rings, and what it costs it: offers, refusals, contents.
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <random>
 #include <tuple>
 
 #include "tests/unit/wire/shm/processes.h"
@@ -33,6 +35,7 @@ TEST_F(Offers, AnOfferIsAnsweredByAnOffer) {
   ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
   EXPECT_EQ(b.heard[0].message.kind, Kind::offer);
   EXPECT_EQ(b.heard[0].message.slot, a.slot());
+  EXPECT_EQ(b.heard[0].message.answers, 5u);
   ASSERT_EQ(b.heard[0].descriptors.size(), std::size_t{Message::kDescriptors});
   EXPECT_TRUE(Segment::map(b.heard[0].descriptors[Message::kSegment]).ok());
   b.publish(b.address, a.address, frame_for(a.qpn(), 100, 1));
@@ -68,6 +71,33 @@ TEST_F(Offers, OfWhatIsNoSegmentAreRefused) {
   EXPECT_FALSE(a.wire->in_use());
 }
 
+/// A write to it could wait for ever, or end the program by SIGPIPE.
+TEST_F(Offers, WithABellThatIsNoneAreRefused) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const Fd in{ends[0]};
+  const Fd out{ends[1]};
+  auto made = Segment::create(Link::kRingBytes);
+  ASSERT_TRUE(made.ok());
+  ASSERT_TRUE(b.say(a, {Kind::offer, b.slot(), 7}, {made->descriptor.get(), out.get()}));
+  ASSERT_TRUE(
+      b.say(a, {Kind::offer, b.slot(), 8}, {made->descriptor.get(), made->descriptor.get()}));
+  ASSERT_TRUE(drive([&] { return b.heard.size() == 2; }, a, b));
+  for (const auto& h : b.heard) EXPECT_EQ(h.message.kind, Kind::refusal);
+  EXPECT_FALSE(a.wire->in_use());
+}
+
+TEST_F(Offers, ABellThatIsFullHoldsNobodyUp) {
+  const std::uint64_t most = ~std::uint64_t{0} - 1;
+  ASSERT_EQ(::fcntl(b.bell.get(), F_SETFL, 0), 0);  // it would wait
+  ASSERT_EQ(::write(b.bell.get(), &most, sizeof most), ssize_t{sizeof most});
+  b.offer(a, 5);
+  ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
+  b.segment.page().sleep.store(1);
+  ASSERT_TRUE(a.send(b, frame_for(b.qpn(), 100, 0)));
+  a.wire->flush();
+}
+
 TEST_F(Offers, OfAnotherSlotAreIgnored) {
   const Process c{3};
   for (const std::uint32_t slot : {0u, a.slot(), c.slot(), std::uint32_t{Qpn::kSlots}, ~0u}) {
@@ -95,7 +125,7 @@ TEST_F(Offers, OfUnknownKindsDoNothing) {
   ASSERT_EQ(a.carriage(b), Carriage::carried);
   ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
   for (const std::uint32_t kind : {0u, 3u, ~0u}) {
-    ASSERT_TRUE(b.say(a, {static_cast<Kind>(kind), b.slot(), b.heard[0].message.link}));
+    ASSERT_TRUE(b.say(a, {static_cast<Kind>(kind), b.slot(), b.heard[0].message.link, 0}));
   }
   ASSERT_TRUE(b.say(a, {Kind::refusal, b.slot(), b.heard[0].message.link + 1}));
   a.turn();
@@ -107,8 +137,33 @@ TEST_F(Offers, ARefusalSendsTheFramesAnotherWay) {
   ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
   ASSERT_TRUE(b.say(a, {Kind::refusal, b.slot(), b.heard[0].message.link}));
   ASSERT_TRUE(drive([&] { return a.carriage(b) == Carriage::peer_declines; }, a));
+  EXPECT_THAT(a.sink.lost, testing::ElementsAre(b.slot()));
   EXPECT_TRUE(a.send(b, frame_for(b.qpn(), 100, 0))) << "lost, not held back";
   a.turn();
+}
+
+/// Offers may cross: b refuses a's when a has taken b's already.
+TEST_F(Offers, ARefusalEndsACompleteLinkToo) {
+  ASSERT_EQ(a.carriage(b), Carriage::carried);
+  b.offer(a, 5);
+  ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
+  const std::uint64_t id = b.heard[0].message.link;
+  b.publish(b.address, a.address, frame_for(a.qpn(), 100, 1));
+  a.turn();
+  ASSERT_EQ(a.sink.all.size(), 1u) << "it is complete";
+  ASSERT_TRUE(b.say(a, {Kind::refusal, b.slot(), id}));
+  ASSERT_TRUE(drive([&] { return b.count(Kind::refusal) == 1; }, a, b));
+  EXPECT_EQ(b.heard.back().message.link, 5u) << "b drops its end, too";
+  EXPECT_EQ(a.carriage(b), Carriage::peer_declines);
+  EXPECT_THAT(a.sink.lost, testing::ElementsAre(b.slot()));
+}
+
+TEST_F(Offers, WhatCanNotBeTakenEndsTheOwnOfferToo) {
+  ASSERT_EQ(a.carriage(b), Carriage::carried);
+  ASSERT_TRUE(b.say(a, {Kind::offer, b.slot(), 7}));  // descriptors were missing
+  ASSERT_TRUE(drive([&] { return b.count(Kind::refusal) == 1; }, a, b));
+  EXPECT_EQ(a.carriage(b), Carriage::peer_declines);
+  EXPECT_THAT(a.sink.lost, testing::ElementsAre(b.slot()));
 }
 
 /// It lacked a descriptor, perhaps: it may come back to it.
@@ -141,16 +196,50 @@ TEST_F(Offers, WhoRefusedIsAskedAgainLaterButNotAtOnce) {
       },
       a, b));
   EXPECT_EQ(b.heard[1].message.kind, Kind::offer);
-  b.offer(a, 5);
+  b.offer(a, 5, b.heard[1].message.link);
   EXPECT_TRUE(drive([&] { return a.carriage(b) == Carriage::carried; }, a, b));
 }
 
-TEST_F(Offers, WhoDoesNotAnswerIsReachedOtherwise) {
+TEST_F(Offers, AnAnswerIsNotAnsweredByAnOffer) {
   ASSERT_EQ(a.carriage(b), Carriage::carried);
-  ASSERT_TRUE(drive([&] { return a.carriage(b) == Carriage::peer_declines; }, a));
-  EXPECT_FALSE(a.wire->in_use());
-  b.offer(a, 5);
-  EXPECT_TRUE(drive([&] { return a.carriage(b) == Carriage::carried; }, a, b));
+  ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
+  const std::uint64_t id = b.heard[0].message.link;
+  EXPECT_EQ(b.heard[0].message.answers, 0u);
+  b.offer(a, 5, id);
+  ASSERT_TRUE(drive([&] { return a.wire->drained(b.slot()); }, a));
+  b.offer(a, 6, id);      // once more
+  b.offer(a, 7, id + 1);  // to what was never offered, or is long gone
+  ASSERT_TRUE(drive([&] { return b.heard.size() == 3; }, a, b));
+  EXPECT_EQ(b.count(Kind::refusal), 2u);
+  EXPECT_EQ(a.carriage(b), Carriage::carried);
+}
+
+/// Both may ask at any time, and each hears of the other late.
+TEST(Conversation, EndsWithOneLinkWhateverTheOrder) {
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random{seed};
+    Process a{1};
+    Process b{2};
+    for (int step = 0; step < 6; ++step) {
+      Process& one = random() % 2 == 0 ? a : b;
+      Process& other = &one == &a ? b : a;
+      if (random() % 2 == 0) {
+        ASSERT_EQ(one.carriage(other), Carriage::carried);
+        ASSERT_TRUE(one.send(other, frame_for(other.qpn(), 100, 1)));
+      } else {
+        one.serve();
+      }
+    }
+    ASSERT_TRUE(a.send(b, frame_for(b.qpn(), 100, 2)));
+    ASSERT_TRUE(b.send(a, frame_for(a.qpn(), 100, 3)));
+    ASSERT_EQ(a.carriage(b), Carriage::carried);
+    ASSERT_EQ(b.carriage(a), Carriage::carried);
+    const auto arrived = [](const Process& p) { return !p.sink.all.empty(); };
+    ASSERT_TRUE(a.send(b, frame_for(b.qpn(), 100, 4)));
+    ASSERT_TRUE(b.send(a, frame_for(a.qpn(), 100, 5)));
+    ASSERT_TRUE(drive([&] { return arrived(a) && arrived(b); }, a, b)) << seed;
+    EXPECT_TRUE(a.sink.lost.empty() && b.sink.lost.empty()) << seed;
+  }
 }
 
 /// The slot has another process now, as far as one can see: it begins with a ring of its own.
