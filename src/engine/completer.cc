@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <span>
+#include <utility>
 
 #include "engine/queue_pair.h"
 #include "engine/requester.h"
@@ -34,6 +35,12 @@ void start_timers(QueuePair& qp, Instant now) {
   c.timeout_at = now + timeout;
   // Early tries stop where they would meet the timer.
   c.early_at = c.early_timeout < timeout / 2 ? early : kNever;
+}
+
+/// The oldest request is another one now.
+void forget_passage(Completer& c) {
+  c.oldest_at.reset();
+  c.answer_at.reset();
 }
 
 /// What leaves next is the oldest that nothing has answered.
@@ -98,6 +105,7 @@ void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
     c.early_timeout = c.round_trip.timeout();
   }
   note_acknowledged(qp.requester, c.unacked);
+  forget_passage(c);
   if (beyond) restart(qp);
   anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);
 }
@@ -391,10 +399,42 @@ bool ask_again(QueuePair& qp, Instant now) {
   return lost;
 }
 
-void note_held_back(QueuePair& qp, std::uint64_t moved, Instant now) {
+void note_written(Completer& c, const packet::Passage& passage, bool first, Instant now) {
+  if (first) {
+    c.began = now;
+    c.taken = passage.taken;
+    c.received = passage.received;
+    forget_passage(c);
+  }
+  if (!c.oldest_at) c.oldest_at = passage.written;
+}
+
+bool is_on_its_way(QueuePair& qp, const packet::Passage& passage, Instant now) {
   Completer& c = qp.completer;
-  if (anything_outstanding(qp) || (c.timeout_at != kNever && c.moved == moved)) return;
-  c.moved = moved;
+  if (!anything_outstanding(qp)) return false;
+  // Where there are many processes to a core, all of them make their rings at the beginning.
+  constexpr Duration kToOpen = std::chrono::seconds{2};
+  const bool took_some = std::exchange(c.taken, passage.taken) != passage.taken;
+  const bool gave_some = std::exchange(c.received, passage.received) != passage.received;
+  bool waits = took_some || gave_some || (!passage.open && now - c.began < kToOpen);
+  if (!c.oldest_at) {
+    c.oldest_at = passage.written;
+  } else if (c.answer_at) {
+    waits = passage.unread && passage.received < *c.answer_at;
+  } else if (passage.taken >= *c.oldest_at) {
+    c.answer_at = passage.received + passage.back_room;
+  }
+  if (!waits) return false;
+  c.retries_left = qp.attributes.retry_count;
+  start_timers(qp, now);
+  return true;
+}
+
+void note_held_back(QueuePair& qp, const packet::Passage& passage, Instant now) {
+  Completer& c = qp.completer;
+  const bool waits = c.timeout_at != kNever && c.taken == passage.taken;
+  if (anything_outstanding(qp) || waits) return;
+  c.taken = passage.taken;
   c.retries_left = qp.attributes.retry_count;
   start_timers(qp, now);
 }

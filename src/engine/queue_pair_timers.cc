@@ -10,9 +10,11 @@ Instant next_deadline(const QueuePair& qp) {
   return std::min({deadline(qp.completer), deadline(qp.requester), deadline(qp.responder)});
 }
 
-void expire(Services& services, QueuePair& qp, Instant now) {
+void expire(Services& services, QueuePair& qp, const packet::FrameSink& sink, Instant now) {
   expire(qp.requester, now);
   expire(qp.responder);
+  const bool overdue = now >= qp.completer.timeout_at;
+  if (overdue && goes_by_rings(qp) && is_on_its_way(qp, passage_to_peer(qp, sink), now)) return;
   expire_retry_timers(services, qp, now);
 }
 

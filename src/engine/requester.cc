@@ -391,8 +391,7 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
     if (begins && step != RequestStep::sent) wqe.started = false;
     if (step == RequestStep::stalled) {
-      const bool host = qp.reliable() && r.course.way == packet::Way::host;
-      if (host) note_held_back(qp, sink.moved(flow_of(qp, wqe), destination_of(qp, wqe)), now);
+      if (goes_by_rings(qp)) note_held_back(qp, passage_to_peer(qp, sink), now);
       return Sent::stalled;
     }
     if (step == RequestStep::wait && !r.fault) return Sent::all;
@@ -415,6 +414,16 @@ void move_cursor(QueuePair& qp, Psn psn) {
   r.since_ack_request = 0;
   r.fault.reset();
   while (!r.answered.empty() && distance(r.answered.back(), psn) >= 0) r.answered.pop_back();
+}
+
+bool goes_by_rings(const QueuePair& qp) {
+  return qp.reliable() && qp.requester.course.way == packet::Way::host;
+}
+
+packet::Passage passage_to_peer(const QueuePair& qp, const packet::FrameSink& sink) {
+  packet::Flow flow = qp.attributes.flow;
+  flow.way = qp.requester.course.way;
+  return sink.passage(flow, qp.attributes.dest_qpn);
 }
 
 bool drained(const QueuePair& qp) {

@@ -33,6 +33,11 @@ struct Requester {
   packet::Course course{};                // of packets; changes when none is on its way
 };
 
+/// Requests that are acknowledged leave by a ring.
+[[nodiscard]] bool goes_by_rings(const QueuePair& qp);
+/// How far that ring has come.
+[[nodiscard]] packet::Passage passage_to_peer(const QueuePair& qp, const packet::FrameSink& sink);
+
 /// stalled: its path has no room, or there is no memory; later there may be.
 enum class Sent : std::uint8_t { all, more, stalled };
 

@@ -116,11 +116,11 @@ void Rnic::set_timer(QueuePair& qp) {
   timers_.set(qp, when);
 }
 
-void Rnic::expire_timers(Instant now) {
+void Rnic::expire_timers(const packet::FrameSink& sink, Instant now) {
   while (timers_.first() <= now) {
     QueuePair& qp = timers_.pop();
     if (engine::next_deadline(qp) <= now) {
-      expire(services_, qp, now);
+      expire(services_, qp, sink, now);
       schedule(qp);
     }
     set_timer(qp);
@@ -145,10 +145,14 @@ Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
   if (qp.type == QpType::raw_packet) return transmit_frames(services_, qp, ethernet_, kTurn);
   // A short message goes before the acknowledgement of the one that it answers: somebody waits.
   const Psn before = qp.requester.end;
+  const bool first = before == qp.completer.unacked;
   Sent sent = transmit_requests(services_, qp, sink, 1, now);
   if (qp.requester.end != before) note_request_sent(qp.responder, now);
   if (sent != Sent::stalled) sent = transmit_responses(services_, qp, sink, kTurn);
   if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
+  if (qp.requester.end != before && goes_by_rings(qp)) {
+    note_written(qp.completer, passage_to_peer(qp, sink), first, now);
+  }
   return sent;
 }
 
@@ -168,7 +172,7 @@ void Rnic::retry_stalled(Instant now) {
 bool Rnic::work(packet::FrameSink& sink, Instant now) {
   services_.now = now;
   ring_doorbells();
-  expire_timers(now);
+  expire_timers(sink, now);
   services_.paces.expire(now, runnable_);
   services_.expire_moderated();
   retry_stalled(now);

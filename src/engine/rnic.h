@@ -204,7 +204,7 @@ class Rnic {
   void dispatch_multicast(const packet::Datagram& datagram, const packet::Packet& p, Instant now);
   void finish_draining(QueuePair& qp);
   void ring_doorbells();
-  void expire_timers(Instant now);
+  void expire_timers(const packet::FrameSink& sink, Instant now);
   void schedule(QueuePair& qp);
   /// Stalled queue pairs get a turn again, if it is time.
   void retry_stalled(Instant now);

@@ -109,10 +109,6 @@ wire::WireCounters Wires::counters() const {
   return sum;
 }
 
-std::uint64_t Wires::moved(const packet::Flow& flow, Qpn to) const {
-  return for_path(flow).moved(flow, to);
-}
-
 std::optional<wire::FaultCounters> Wires::fault_counters() const {
   std::optional<wire::FaultCounters> sum;
   for (const WireLine& line : lines_) {

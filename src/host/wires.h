@@ -96,7 +96,9 @@ class Wires final : public packet::FrameSink {
     reserved_ = &for_path(flow);
     return reserved_->reserve_many(flow, to, size, count);
   }
-  [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override;
+  [[nodiscard]] packet::Passage passage(const packet::Flow& flow, Qpn to) const override {
+    return for_path(flow).passage(flow, to);
+  }
   void commit() override { reserved_->commit(); }
   [[nodiscard]] bool full() const override {
     return std::ranges::all_of(lines_, [](const WireLine& line) { return line.outermost->full(); });

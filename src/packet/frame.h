@@ -67,6 +67,16 @@ struct Datagram {
   std::uint32_t sender = 0;  // Way::host: slot of the process that sent it
 };
 
+/// How far a path and the one back have come, in bytes since they are there.
+struct Passage {
+  std::uint64_t written = 0;
+  std::uint64_t taken = 0;      // by the receiver of what was written: it is alive
+  std::uint64_t received = 0;   // of what the receiver has written to us
+  std::uint64_t back_room = 0;  // so much may lie on the way back
+  bool unread = false;          // something does
+  bool open = false;            // the receiver has found the path
+};
+
 /// Room for frames of one size, one behind another.
 struct FrameRooms {
   std::span<std::uint8_t> bytes;  // from the first frame's first byte to the last one's last
@@ -101,10 +111,10 @@ class FrameSink {
     const auto room = reserve(flow, to, size);
     return {room, size, size, room.empty() ? 0u : 1u};
   }
-  /// Changes when a path that was full has moved: as long as it does, its receiver is alive.
-  [[nodiscard]] virtual std::uint64_t moved([[maybe_unused]] const Flow& flow,
-                                            [[maybe_unused]] Qpn to) const {
-    return 0;
+  /// How far a path of Way::host has come.
+  [[nodiscard]] virtual Passage passage([[maybe_unused]] const Flow& flow,
+                                        [[maybe_unused]] Qpn to) const {
+    return {};
   }
   /// The next frame in the room that was reserved last is complete and leaves.
   virtual void commit() = 0;

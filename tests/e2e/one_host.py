@@ -6,6 +6,7 @@ UDP, where the same must hold. `run.py --wire udp` does so for all.
 
 import dataclasses
 import itertools
+import re
 
 from cases import LO, Case, compiled
 from programs import CaseFailed, CaseSkipped
@@ -85,7 +86,34 @@ def shape_cases():
     yield Program(LO, "ipv4/host/shapes/2-gib", program="shapes", arguments=("huge",), timeout=400)
 
 
+@dataclasses.dataclass(frozen=True)
+class Figures(Program):
+    """A program whose last line has figures; none may be larger than these."""
+    pattern: str = ""
+    most: tuple = ()
+
+    def run(self, host, network):
+        line = super().run(host, network)
+        figures = [float(figure) for figure in re.search(self.pattern, line).groups()]
+        if any(figure > most for figure, most in zip(figures, self.most, strict=True)):
+            raise CaseFailed(f"{line}: at most {self.most}")
+        return line
+
+
+def cost_cases():
+    # One sleep for each message: nobody else is woken for it.
+    yield Figures(LO, "ipv4/host/one-wake-up", program="wakeups", arguments=(5000,),
+                  pattern=r"([\d.]+) sleeps each at one end, ([\d.]+) at the other",
+                  most=(1.25, 1.25), timeout=60, wire="auto")
+    for processes in (16, 64):
+        yield Figures(LO, f"ipv4/host/mesh-{processes}", program="mesh", arguments=(processes, 8),
+                      pattern=r"(-?[\d.]+) MiB", most=(32,), timeout=240)
+
+
 def all_cases():
+    yield from cost_cases()
+    yield from on_both_wires(Program(LO, "ipv4/host/beside-stopped", program="beside_stopped",
+                                     arguments=(200,), timeout=120))
     yield from midway_cases()
     yield from after_dereg_cases()
     yield from shape_cases()

@@ -1054,12 +1054,24 @@ MUTANTS = [
      ""),
     # Host.WhoNeverGotRoomToAStoppedPeerIsGivenUpToo
     ("waits-for-room-without-a-timer", "src/engine/requester.cc",
-     "const bool host = qp.reliable() && r.course.way == packet::Way::host;",
-     "const bool host = false;"),
+     "if (goes_by_rings(qp)) note_held_back",
+     "if (false) note_held_back"),
     # Host.WhoWaitsForRoomAtASlowPeerIsNotGivenUp
     ("held-back-by-a-slow-peer-is-given-up", "src/engine/completer.cc",
-     "(c.timeout_at != kNever && c.moved == moved)",
-     "c.timeout_at != kNever"),
+     "c.timeout_at != kNever && c.taken == passage.taken;",
+     "c.timeout_at != kNever;"),
+    # Host.WhoWaitsForAnAnswerOfASlowPeerDoesNotGiveItUp
+    ("slow-peers-use-up-retries", "src/engine/completer.cc",
+     "bool waits = took_some || gave_some ||",
+     "bool waits ="),
+    # Host.AStoppedPeerIsGivenUpAfterAllTries
+    ("stopped-peers-are-waited-for", "src/engine/completer.cc",
+     "bool waits = took_some || gave_some ||",
+     "bool waits = true ||"),
+    # Host.APeerThatTakesAllAndDoesNotAnswerIsGivenUp
+    ("silent-peers-are-waited-for", "src/engine/completer.cc",
+     "} else if (passage.taken >= *c.oldest_at) {",
+     "} else if (false) {"),
     # HostProperty.TheWayChangesOnlyBetweenPackets
     ("way-changes-between-any-packets", "src/engine/requester.cc",
      "if (qp.reliable() ? qp.completer.window.in_flight() != 0 : r.packet != 0) return;",

@@ -35,7 +35,9 @@ class HostRing {
         {rooms.first, (rooms.count - 1) * rooms.stride + size}, size, rooms.stride, rooms.count};
   }
   void commit() { writer_.commit(header_); }
-  [[nodiscard]] std::uint64_t taken() const { return writer_.consumed(); }
+  [[nodiscard]] packet::Passage passage() const {
+    return {.written = writer_.written(), .taken = consumed_, .open = true};
+  }
   /// False: there was nothing.
   bool publish() { return writer_.publish(); }
 

@@ -101,6 +101,49 @@ TEST(Host, WhoWaitsForRoomAtASlowPeerIsNotGivenUp) {
   EXPECT_EQ(p.target, p.source);
 }
 
+/// Everything is in the ring, behind what others have sent. The peer has little of its core, and
+/// gets to it after many times the timeout.
+TEST(Host, WhoWaitsForAnAnswerOfASlowPeerDoesNotGiveItUp) {
+  constexpr std::size_t kConnections = 200;
+  Pair p{kConnections, 16u << 20};
+  for (std::size_t i = 0; i < kConnections; ++i) p.write(i);
+  const Instant begun = p.world.now();
+  const auto pass = [&](Duration time) { (void)p.world.run_until([] { return false; }, time); };
+  p.got.resize(kConnections);
+  for (int slice = 0; slice < 100; ++slice) {
+    p.b().stopped = true;
+    pass(8ms);
+    p.b().stopped = false;
+    pass(1us);  // takes 128 packets of 1,600
+  }
+  EXPECT_EQ(p.world.held_back(), 0u) << "else it shows another thing";
+  EXPECT_EQ(p.a().rnic().counters().completer_retry_err, 0u);
+  ASSERT_TRUE(p.run(1s));
+  EXPECT_GT(p.world.now() - begun, 4 * engine::transport_timeout(12)) << "else it shows nothing";
+  for (const auto& g : p.got) EXPECT_EQ(g[0].status, CompletionStatus::success);
+}
+
+/// Its process is alive and takes what others send, but the queue pair is gone.
+TEST(Host, APeerThatTakesAllAndDoesNotAnswerIsGivenUp) {
+  Pair p{2, 1u << 20};
+  p.b().destroy(*p.all[0]->b.qp);
+  p.all[0]->b.qp = nullptr;
+  p.write(0);
+  const Instant begun = p.world.now();
+  const auto given_up = [&] {
+    p.write(1, 64);  // something moves all the time
+    for (const Completion& c : p.all[1]->a.poll()) EXPECT_EQ(c.status, CompletionStatus::success);
+    const auto done = p.all[0]->a.poll();
+    for (const Completion& c : done) EXPECT_EQ(c.status, CompletionStatus::retry_exceeded);
+    return !done.empty();
+  };
+  while (!given_up()) {
+    ASSERT_LT(p.world.now() - begun, 10 * engine::transport_timeout(12));
+    (void)p.world.run_until([] { return false; }, 1ms);
+  }
+  EXPECT_LE(p.world.now() - begun, 5 * engine::transport_timeout(12));
+}
+
 TEST(Host, AFullRingHoldsBackAndLosesNothing) {
   Pair p{8};
   for (int n = 0; n < 8; ++n) {

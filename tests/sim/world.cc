@@ -95,11 +95,11 @@ packet::Course Node::choose_way(const packet::Flow& flow, Qpn) {
   return {packet::Way::host, packet::Detour::none};
 }
 
-std::uint64_t Node::moved(const packet::Flow& flow, Qpn) const {
+packet::Passage Node::passage(const packet::Flow& flow, Qpn) const {
   for (const auto& [ends, ring] : world_.ring_between_) {
-    if (ends.first == this && ends.second->address() == flow.destination) return ring.taken();
+    if (ends.first == this && ends.second->address() == flow.destination) return ring.passage();
   }
-  return 0;
+  return {};
 }
 
 bool Node::may_work(Instant now) const {

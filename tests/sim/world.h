@@ -120,7 +120,7 @@ class Node final : memory::Dma, engine::Entropy, packet::FrameSink {
   void commit() override;
   bool full() const override { return false; }
   packet::Course choose_way(const packet::Flow& flow, Qpn to) override;
-  [[nodiscard]] std::uint64_t moved(const packet::Flow& flow, Qpn to) const override;
+  [[nodiscard]] packet::Passage passage(const packet::Flow& flow, Qpn to) const override;
   [[nodiscard]] bool may_work(Instant now) const;
   void publish();
 

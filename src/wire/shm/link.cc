@@ -101,6 +101,17 @@ bool Link::look_for_room() {
   return false;
 }
 
+packet::Passage Link::passage() const {
+  const std::uint64_t told =
+      other_ ? other_.page().consumed.load(std::memory_order_relaxed) : writer_.consumed();
+  return {.written = writer_.written(),
+          .taken = std::min(told, writer_.written()),
+          .received = reader_ ? reader_->position() : 0,
+          .back_room = kMostRingBytes,
+          .unread = ready(),
+          .open = complete()};
+}
+
 bool Link::say_starved() {
   starved_ = true;
   starved_at_ = writer_.consumed();

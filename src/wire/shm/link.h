@@ -70,8 +70,7 @@ class Link {
   /// Uses more memory, which is there already.
   [[nodiscard]] bool grow(std::size_t bytes);
   [[nodiscard]] std::size_t capacity() const { return writer_.capacity(); }
-  /// Bytes that the other process has read, as far as this one knows.
-  [[nodiscard]] std::uint64_t taken() const { return writer_.consumed(); }
+  [[nodiscard]] packet::Passage passage() const;
 
   // Receiving.
 

@@ -76,6 +76,8 @@ class RingWriter {
   /// The reader says that it has gone so far. False: it can't have.
   [[nodiscard]] bool set_consumed(std::uint64_t consumed);
   [[nodiscard]] std::uint64_t consumed() const { return consumed_; }
+  /// What was committed, in the same bytes.
+  [[nodiscard]] std::uint64_t written() const { return end_; }
 
   [[nodiscard]] std::size_t capacity() const { return wanted_; }
   /// Uses more of the ring, from the next time that it comes to the old end.

@@ -71,9 +71,9 @@ class ShmWire final : public Wire, registry::Watcher {
   [[nodiscard]] packet::FrameRooms reserve_many(const packet::Flow& flow, Qpn to, std::size_t size,
                                                 std::size_t count) override;
   void commit() override;
-  [[nodiscard]] std::uint64_t moved(const packet::Flow&, Qpn to) const override {
+  [[nodiscard]] packet::Passage passage(const packet::Flow&, Qpn to) const override {
     const shm::Link* const link = links_[to.slot()].get();
-    return link != nullptr ? link->taken() : 0;
+    return link != nullptr ? link->passage() : packet::Passage{};
   }
   /// A link may be; the others are not.
   [[nodiscard]] bool full() const override { return false; }
