@@ -4,7 +4,8 @@
 // its owner.
 //
 //   Wire ◄── Network ◄── UdpWire (udp/)        reaches other hosts
-//     ▲
+//     ▲ ▲
+//     │ └── ShmWire (shm/)                     reaches processes of this host
 //     └──── FaultyWire                         around any wire: loses, delays, damages
 //
 //   Tap: told of each frame by any wire (Capture writes them to a file)
