@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <mutex>
 #include <new>
 
@@ -36,6 +37,7 @@ struct ProgramAction {
   // Of `wanted`, for the handler, which waits for no lock.
   std::atomic<Handler> handler{nullptr};  // nullptr: the default action
   std::atomic<bool> once{false};          // SA_RESETHAND
+  std::atomic<std::uint64_t> blocks{0};   // bits of the signals that wait while the handler runs
 };
 
 std::array<ProgramAction, kSignals.size()> program_actions;
@@ -154,6 +156,15 @@ Handler take_handler(ProgramAction& action) {
   return handler;
 }
 
+/// Ours runs with all signals blocked. The program's gets the mask that the kernel would have given
+/// it: what the thread blocked before, and what the program asked for.
+void let_signals_in(const ucontext_t& where, const ProgramAction& action) {
+  std::uint64_t mask = 0;
+  std::memcpy(&mask, &where.uc_sigmask, kSignalBytes);
+  mask |= action.blocks.load();
+  ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, nullptr, kSignalBytes);
+}
+
 // An exception may pass through: programs throw from handlers.
 void on_signal(int signal, siginfo_t* info, void* context) {
   auto& where = *static_cast<ucontext_t*>(context);
@@ -168,7 +179,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
     errno = error;
     return;
   }
-  const Handler handler = take_handler(*action_of(signal));
+  ProgramAction& action = *action_of(signal);
+  const Handler handler = take_handler(action);
   if (handler == nullptr) {
     take_default_action(signal, *info);
     errno = error;
@@ -176,6 +188,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   }
   // It runs with signals blocked, may use the verbs, and may never return.
   signal_mask_changed();
+  let_signals_in(where, action);
+  errno = error;
   handler(signal, info, context);
 }
 
@@ -207,32 +221,40 @@ struct sigaction around(const struct sigaction& wanted) {
   // An ignored signal stays ignored after exec(), which a handler wouldn't.
   if (wanted.sa_handler == SIG_IGN) return wanted;
   struct sigaction ours = wanted;
-  if (wanted.sa_handler == SIG_DFL) {
-    ours.sa_flags = SA_ONSTACK;
-    sigemptyset(&ours.sa_mask);
-  }
+  if (wanted.sa_handler == SIG_DFL) ours.sa_flags = SA_ONSTACK;
+  // Otherwise another signal could interrupt ours while it has SIGSEGV blocked, and a fault in the
+  // handler of that signal would end the process. Not sigfillset(): it leaves out libc's signals.
+  std::memset(&ours.sa_mask, 0xff, sizeof ours.sa_mask);
   ours.sa_sigaction = &on_signal;
   ours.sa_flags = static_cast<int>((static_cast<unsigned>(ours.sa_flags) | SA_SIGINFO) &
                                    ~static_cast<unsigned>(SA_RESETHAND));
   return ours;
 }
 
-void keep(ProgramAction& action, const struct sigaction& wanted) {
+/// What the kernel would add to the mask of a thread that runs the program's handler.
+std::uint64_t blocked_by(int signal, const struct sigaction& wanted) {
+  std::uint64_t mask = 0;
+  std::memcpy(&mask, &wanted.sa_mask, kSignalBytes);
+  return (wanted.sa_flags & SA_NODEFER) != 0 ? mask : mask | bit_of(signal);
+}
+
+void keep(int signal, const struct sigaction& wanted) {
   const bool handled = wanted.sa_handler != SIG_DFL && wanted.sa_handler != SIG_IGN;
+  ProgramAction& action = *action_of(signal);
   action.wanted = wanted;
   action.once = (static_cast<unsigned>(wanted.sa_flags) & static_cast<unsigned>(SA_RESETHAND)) != 0;
+  action.blocks = blocked_by(signal, wanted);
   action.handler = handled ? wanted.sa_sigaction : nullptr;
 }
 
 /// The lock is held. `displaced`: what the kernel had.
 int install(int signal, const struct sigaction& wanted, struct sigaction* displaced = nullptr) {
-  ProgramAction& action = *action_of(signal);
-  const struct sigaction before = action.wanted;
+  const struct sigaction before = action_of(signal)->wanted;
   const struct sigaction asked = around(wanted);
-  keep(action, wanted);
+  keep(signal, wanted);
   if (!is_ours(asked)) ignored.fetch_or(bit_of(signal));  // before the kernel ignores it
   const int failed = __sigaction(signal, &asked, displaced);
-  if (failed != 0) keep(action, before);  // a sandbox may forbid it
+  if (failed != 0) keep(signal, before);  // a sandbox may forbid it
   if (failed == 0 && is_ours(asked)) ignored.fetch_and(~bit_of(signal));
   return failed;
 }

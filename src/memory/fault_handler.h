@@ -6,10 +6,11 @@
 //   fault ──► ours ── in a guarded copy ──► the copy returns false
 //               └──── elsewhere ──────────► the program's handler, or the default action
 //
-// The kernel gives ours the flags and the mask that the program asked for with its own handler, so
-// the program's runs as the kernel would have run it. A program that replaces ours by a raw system
-// call, ignores these signals or blocks them in a thread is noticed within a millisecond, and
-// copies are system calls from then on.
+// The kernel gives ours the flags that the program asked for with its own handler. Ours blocks all
+// signals while it decides, and sets the mask that the program asked for before it calls the
+// program's. So the program's runs as the kernel would have run it. A program that replaces ours by
+// a raw system call, ignores these signals or blocks them in a thread is noticed within a
+// millisecond, and copies are system calls from then on.
 
 #include <csignal>
 
@@ -28,7 +29,8 @@ void check_fault_handlers(Instant now);
 [[nodiscard]] bool faults_are_caught();
 
 /// The calling thread is ours, not the program's, and was started with all signals blocked. It
-/// unblocks these, for its own faults alone: those that somebody sends are for the program's threads.
+/// unblocks these, for its own faults alone: those that somebody sends are for the program's
+/// threads.
 void catch_faults_of_own_thread();
 
 // What the hooks of libc's functions need (front/preload/signal_hooks.cc).

@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include <csetjmp>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <thread>
 
 #include "base/time.h"
@@ -159,23 +161,86 @@ TEST_F(FaultHandler, ShowsTheProgramItsOwnHandlersAlone) {
             0);
 }
 
+std::uint64_t bits_of(std::initializer_list<int> signals) {
+  std::uint64_t bits = 0;
+  for (const int signal : signals) bits |= std::uint64_t{1} << (signal - 1);
+  return bits;
+}
+
+/// All of it, with the signals that libc hides.
+std::uint64_t mask_now() {
+  std::uint64_t mask = 0;
+  CHECK_HERE(syscall(SYS_rt_sigprocmask, SIG_BLOCK, nullptr, &mask, sizeof mask) == 0);
+  return mask;
+}
+
+volatile std::uint64_t seen_mask = 0;
+void look_at_mask_and_leave(int, siginfo_t*, void*) {
+  seen_mask = mask_now();
+  siglongjmp(way_out, 1);
+}
+
 TEST_F(FaultHandler, RunsTheProgramsHandlerWithItsMask) {
   EXPECT_EQ(in_child([] {
               catch_faults();
-              auto mine = with([](int, siginfo_t*, void*) {
-                sigset_t now;
-                sigprocmask(SIG_BLOCK, nullptr, &now);
-                times = sigismember(&now, SIGUSR1) + 2 * sigismember(&now, SIGSEGV);
-                siglongjmp(way_out, 1);
-              });
+              const std::uint64_t before = bits_of({SIGUSR2, SIGRTMAX});
+              CHECK_HERE(syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, 8) == 0);
+              auto mine = with(look_at_mask_and_leave);
               sigaddset(&mine.sa_mask, SIGUSR1);
               set_program_action(SIGSEGV, &mine, nullptr);
               if (sigsetjmp(way_out, 1) == 0) touch();
-              CHECK_HERE(times == 3);
+              CHECK_HERE(seen_mask == (before | bits_of({SIGUSR1, SIGSEGV})));
+              CHECK_HERE(mask_now() == before);
               mine.sa_flags |= SA_NODEFER;
               set_program_action(SIGSEGV, &mine, nullptr);
               if (sigsetjmp(way_out, 1) == 0) touch();
-              CHECK_HERE(times == 1);
+              CHECK_HERE(seen_mask == (before | bits_of({SIGUSR1})));
+              if (sigsetjmp(way_out, 0) == 0) touch();  // leaves the handler's mask behind
+              CHECK_HERE(mask_now() == (before | bits_of({SIGUSR1})));
+            }),
+            0);
+}
+
+TEST_F(FaultHandler, RunsTheProgramsHandlerWithItsMaskForSentSignals) {
+  EXPECT_EQ(in_child([] {
+              catch_faults();
+              auto mine = with(look_at_mask_and_leave, SA_NODEFER);
+              sigaddset(&mine.sa_mask, SIGUSR1);
+              set_program_action(SIGBUS, &mine, nullptr);
+              const std::uint64_t before = mask_now();
+              if (sigsetjmp(way_out, 1) == 0) raise(SIGBUS);
+              CHECK_HERE(seen_mask == (before | bits_of({SIGUSR1})) && mask_now() == before);
+            }),
+            0);
+}
+
+void mend(int, siginfo_t*, void*) {
+  times = times + 1;
+  mprotect(no_access(), 4096, PROT_READ | PROT_WRITE);
+}
+
+volatile int alarms = 0;
+void fault_at_alarm(int) {
+  alarms = alarms + 1;
+  touch();
+  mprotect(no_access(), 4096, PROT_NONE);
+}
+
+TEST_F(FaultHandler, IsNotInterruptedByAHandlerThatFaultsOnItsOwn) {
+  EXPECT_EQ(in_child([] {
+              CHECK_HERE(no_access() != MAP_FAILED);
+              const auto mine = with(mend);
+              sigaction(SIGSEGV, &mine, nullptr);
+              catch_faults();
+              struct sigaction alarm {};
+              alarm.sa_handler = fault_at_alarm;
+              sigaction(SIGALRM, &alarm, nullptr);
+              const itimerval often{{0, 50}, {0, 50}};
+              setitimer(ITIMER_REAL, &often, nullptr);
+              while (alarms < 2000) CHECK_HERE(copy_faults());
+              const itimerval never{};
+              setitimer(ITIMER_REAL, &never, nullptr);
+              CHECK_HERE(times == alarms);
             }),
             0);
 }
