@@ -140,7 +140,7 @@ int main() {
          return whole(preadv(m.fd, to, 2, 0), n);
        }},
       {"guarded copy",
-       [&](char* p, std::size_t n) { return verbena::memory::guarded_copy(p, m.frames, n); }},
+       [&](char* p, std::size_t n) { return verbena::memory::guarded_scatter(p, m.frames, n); }},
   };
   const std::vector<Way> reads{
       {"process_vm_readv",
@@ -151,10 +151,10 @@ int main() {
        }},
       {"pwrite to memfd", [&](char* p, std::size_t n) { return whole(pwrite(m.fd, p, n, 0), n); }},
       {"guarded copy",
-       [&](char* p, std::size_t n) { return verbena::memory::guarded_copy(m.frames, p, n); }},
+       [&](char* p, std::size_t n) { return verbena::memory::guarded_gather(m.frames, p, n); }},
       {"guarded, streamed",
        [&](char* p, std::size_t n) {
-         return verbena::memory::guarded_copy_streamed(m.frames, p, n);
+         return verbena::memory::guarded_gather_streamed(m.frames, p, n);
        }},
   };
 

@@ -2,22 +2,29 @@
 
 #if defined(__x86_64__)
 
-// rdi: to, rsi: from, rdx: bytes. Stores of x86 are seen in their order. None of these functions
+// rdi: to, rsi: from, rdx: bytes. Stores of x86 are seen in their order. A 16-byte load or store at
+// a multiple of 8 may be two of 8 bytes, so it doesn't tear a word either. None of these functions
 // has a stack frame, so landing may return at once.
 asm(R"(
   .pushsection .text.verbena_guarded_copy, "ax", @progbits
   .p2align 6
 verbena_guarded_copies_begin:
 
-  .type verbena_guarded_copy, @function
-verbena_guarded_copy:
+  .type verbena_guarded_scatter, @function
+verbena_guarded_scatter:
   .cfi_startproc
   endbr64
-  sub   $1, %rdx
+  mov   %edi, %ecx
+.Lverbena_aligned_by_ecx:
+  neg   %ecx
+  and   $7, %ecx                # bytes before the first aligned word
+  jnz   10f
+1:
+  sub   $1, %rdx                # the last word, or what there is of it, is held back
   jb    9f
   cmp   $64, %rdx
-  jb    2f
-1:
+  jb    3f
+2:
   movups   (%rsi), %xmm0
   movups 16(%rsi), %xmm1
   movups 32(%rsi), %xmm2
@@ -30,69 +37,151 @@ verbena_guarded_copy:
   add   $64, %rdi
   sub   $64, %rdx
   cmp   $64, %rdx
-  jae   1b
-2:
+  jae   2b
+3:
   test  $32, %dl
-  jz    3f
+  jz    4f
   movups   (%rsi), %xmm0
   movups 16(%rsi), %xmm1
   movups %xmm0,   (%rdi)
   movups %xmm1, 16(%rdi)
   add   $32, %rsi
   add   $32, %rdi
-3:
+4:
   test  $16, %dl
-  jz    4f
+  jz    5f
   movups (%rsi), %xmm0
   movups %xmm0, (%rdi)
   add   $16, %rsi
   add   $16, %rdi
-4:
+5:
   test  $8, %dl
-  jz    5f
+  jz    6f
   mov   (%rsi), %rax
   mov   %rax, (%rdi)
   add   $8, %rsi
   add   $8, %rdi
-5:
-  test  $4, %dl
-  jz    6f
+6:
+  and   $7, %edx                # one less than there is left
+  cmp   $7, %edx
+  jne   7f
+  mov   (%rsi), %rax
+  mov   %rax, (%rdi)
+  mov   $1, %eax
+  ret
+7:
+  cmp   $3, %edx
+  jb    8f
   mov   (%rsi), %eax
   mov   %eax, (%rdi)
+  je    9f
   add   $4, %rsi
   add   $4, %rdi
-6:
-  test  $2, %dl
-  jz    7f
+  sub   $4, %edx
+8:
+  cmp   $1, %edx
+  jb    81f
   movzwl (%rsi), %eax
   movw  %ax, (%rdi)
+  je    9f
   add   $2, %rsi
   add   $2, %rdi
-7:
-  test  $1, %dl
-  jz    8f
-  movzbl (%rsi), %eax
-  movb  %al, (%rdi)
-  add   $1, %rsi
-  add   $1, %rdi
-8:
+81:
   movzbl (%rsi), %eax
   movb  %al, (%rdi)
 9:
   mov   $1, %eax
   ret
+
+10:
+  cmp   %rcx, %rdx
+  jbe   20f
+  sub   %rcx, %rdx
+  test  $1, %cl
+  jz    11f
+  movzbl (%rsi), %eax
+  movb  %al, (%rdi)
+  add   $1, %rsi
+  add   $1, %rdi
+11:
+  test  $2, %cl
+  jz    12f
+  movzwl (%rsi), %eax
+  movw  %ax, (%rdi)
+  add   $2, %rsi
+  add   $2, %rdi
+12:
+  test  $4, %cl
+  jz    1b
+  mov   (%rsi), %eax
+  mov   %eax, (%rdi)
+  add   $4, %rsi
+  add   $4, %rdi
+  jmp   1b
+
+20:                             # it reaches the first aligned word at most
+  test  %edx, %edx
+  jz    9b
+  test  $1, %cl
+  jz    21f
+  movzbl (%rsi), %eax
+  movb  %al, (%rdi)
+  add   $1, %rsi
+  add   $1, %rdi
+  sub   $1, %edx
+21:
+  test  $2, %cl
+  jz    22f
+  cmp   $2, %edx
+  jb    23f
+  movzwl (%rsi), %eax
+  movw  %ax, (%rdi)
+  add   $2, %rsi
+  add   $2, %rdi
+  sub   $2, %edx
+22:
+  cmp   $4, %edx
+  jb    23f
+  mov   (%rsi), %eax
+  mov   %eax, (%rdi)
+  jmp   9b
+23:
+  test  $2, %dl
+  jz    24f
+  movzwl (%rsi), %eax
+  movw  %ax, (%rdi)
+  add   $2, %rsi
+  add   $2, %rdi
+24:
+  test  $1, %dl
+  jz    9b
+  movzbl (%rsi), %eax
+  movb  %al, (%rdi)
+  jmp   9b
   .cfi_endproc
-  .size verbena_guarded_copy, . - verbena_guarded_copy
+  .size verbena_guarded_scatter, . - verbena_guarded_scatter
+
+  .p2align 4
+  .type verbena_guarded_gather, @function
+verbena_guarded_gather:
+  .cfi_startproc
+  endbr64
+  mov   %esi, %ecx
+  jmp   .Lverbena_aligned_by_ecx
+  .cfi_endproc
+  .size verbena_guarded_gather, . - verbena_guarded_gather
 
   .p2align 6
-  .type verbena_guarded_copy_streamed, @function
-verbena_guarded_copy_streamed:
+  .type verbena_guarded_gather_streamed, @function
+verbena_guarded_gather_streamed:
   .cfi_startproc
   endbr64
   test  $63, %dil
-  jnz   verbena_guarded_copy
+  jnz   verbena_guarded_gather
+  test  $7, %sil
+  jnz   verbena_guarded_gather
   cmp   $64, %rdx
-  jb    verbena_guarded_copy
+  jb    verbena_guarded_gather
 2:
   movups   (%rsi), %xmm0
   movups 16(%rsi), %xmm1
@@ -107,9 +196,9 @@ verbena_guarded_copy_streamed:
   sub   $64, %rdx
   cmp   $64, %rdx
   jae   2b
-  jmp   verbena_guarded_copy
+  jmp   verbena_guarded_gather
   .cfi_endproc
-  .size verbena_guarded_copy_streamed, . - verbena_guarded_copy_streamed
+  .size verbena_guarded_gather_streamed, . - verbena_guarded_gather_streamed
 
 verbena_guarded_copies_end:
   .cfi_startproc
@@ -123,21 +212,26 @@ verbena_guarded_copies_end:
 #elif defined(__aarch64__)
 
 // x0: to, x1: from, x2: bytes. Stores of this machine have no order of their own, hence the barrier
-// before the last byte.
+// before the last one. A 16-byte load or store at a multiple of 8 is two of 8 bytes here.
 asm(R"(
   .pushsection .text.verbena_guarded_copy, "ax", %progbits
   .p2align 6
 verbena_guarded_copies_begin:
 
-  .type verbena_guarded_copy, %function
-verbena_guarded_copy:
+  .type verbena_guarded_scatter, %function
+verbena_guarded_scatter:
   .cfi_startproc
   bti   c
-  subs  x2, x2, #1
+  neg   x4, x0
+.Lverbena_aligned_by_x4:
+  ands  x4, x4, #7              // bytes before the first aligned word
+  b.ne  10f
+1:
+  subs  x2, x2, #1              // the last word, or what there is of it, is held back
   b.lo  9f
   cmp   x2, #64
-  b.lo  2f
-1:
+  b.lo  3f
+2:
   ldp   q0, q1, [x1]
   ldp   q2, q3, [x1, #32]
   stp   q0, q1, [x0]
@@ -146,47 +240,121 @@ verbena_guarded_copy:
   add   x0, x0, #64
   sub   x2, x2, #64
   cmp   x2, #64
-  b.hs  1b
-2:
-  tbz   x2, #5, 3f
+  b.hs  2b
+3:
+  tbz   x2, #5, 4f
   ldp   q0, q1, [x1], #32
   stp   q0, q1, [x0], #32
-3:
-  tbz   x2, #4, 4f
+4:
+  tbz   x2, #4, 5f
   ldr   q0, [x1], #16
   str   q0, [x0], #16
-4:
-  tbz   x2, #3, 5f
+5:
+  tbz   x2, #3, 6f
   ldr   x3, [x1], #8
   str   x3, [x0], #8
-5:
-  tbz   x2, #2, 6f
+6:
+  and   x2, x2, #7              // one less than there is left
+  cmp   x2, #7
+  b.ne  7f
+  ldr   x3, [x1]
+  dmb   ishst
+  str   x3, [x0]
+  mov   w0, #1
+  ret
+7:
+  cmp   x2, #3
+  b.lo  8f
+  b.eq  74f
   ldr   w3, [x1], #4
   str   w3, [x0], #4
-6:
-  tbz   x2, #1, 7f
+  sub   x2, x2, #4
+8:
+  cmp   x2, #1
+  b.lo  71f
+  b.eq  72f
   ldrh  w3, [x1], #2
   strh  w3, [x0], #2
-7:
-  tbz   x2, #0, 8f
-  ldrb  w3, [x1], #1
-  strb  w3, [x0], #1
-8:
+71:
   ldrb  w3, [x1]
   dmb   ishst
   strb  w3, [x0]
+  b     9f
+72:
+  ldrh  w3, [x1]
+  dmb   ishst
+  strh  w3, [x0]
+  b     9f
+74:
+  ldr   w3, [x1]
+  dmb   ishst
+  str   w3, [x0]
 9:
   mov   w0, #1
   ret
-  .cfi_endproc
-  .size verbena_guarded_copy, . - verbena_guarded_copy
 
-  .type verbena_guarded_copy_streamed, %function
-verbena_guarded_copy_streamed:
+10:
+  cmp   x2, x4
+  b.ls  20f
+  sub   x2, x2, x4
+  tbz   x4, #0, 11f
+  ldrb  w3, [x1], #1
+  strb  w3, [x0], #1
+11:
+  tbz   x4, #1, 12f
+  ldrh  w3, [x1], #2
+  strh  w3, [x0], #2
+12:
+  tbz   x4, #2, 1b
+  ldr   w3, [x1], #4
+  str   w3, [x0], #4
+  b     1b
+
+20:                             // it reaches the first aligned word at most
+  cbz   x2, 9b
+  tbz   x4, #0, 21f
+  ldrb  w3, [x1], #1
+  strb  w3, [x0], #1
+  sub   x2, x2, #1
+21:
+  tbz   x4, #1, 22f
+  cmp   x2, #2
+  b.lo  23f
+  ldrh  w3, [x1], #2
+  dmb   ishst
+  strh  w3, [x0], #2
+  sub   x2, x2, #2
+22:
+  cmp   x2, #4
+  b.hs  74b
+23:
+  tbz   x2, #1, 24f
+  ldrh  w3, [x1], #2
+  dmb   ishst
+  strh  w3, [x0], #2
+24:
+  tbz   x2, #0, 9b
+  b     71b
+  .cfi_endproc
+  .size verbena_guarded_scatter, . - verbena_guarded_scatter
+
+  .type verbena_guarded_gather, %function
+verbena_guarded_gather:
   .cfi_startproc
   bti   c
+  neg   x4, x1
+  b     .Lverbena_aligned_by_x4
+  .cfi_endproc
+  .size verbena_guarded_gather, . - verbena_guarded_gather
+
+  .type verbena_guarded_gather_streamed, %function
+verbena_guarded_gather_streamed:
+  .cfi_startproc
+  bti   c
+  tst   x1, #7
+  b.ne  verbena_guarded_gather
   cmp   x2, #64
-  b.ls  verbena_guarded_copy
+  b.ls  verbena_guarded_gather
 1:
   ldp   q0, q1, [x1]
   ldp   q2, q3, [x1, #32]
@@ -197,9 +365,9 @@ verbena_guarded_copy_streamed:
   sub   x2, x2, #64
   cmp   x2, #64
   b.hi  1b
-  b     verbena_guarded_copy
+  b     verbena_guarded_gather
   .cfi_endproc
-  .size verbena_guarded_copy_streamed, . - verbena_guarded_copy_streamed
+  .size verbena_guarded_gather_streamed, . - verbena_guarded_gather_streamed
 
 verbena_guarded_copies_end:
   .cfi_startproc
@@ -216,22 +384,28 @@ verbena_guarded_copies_end:
 
 extern "C" {
 // Names of assembly, seen by this library alone.
-[[gnu::visibility("hidden")]] int verbena_guarded_copy(void* to, const void* from,
-                                                       std::size_t bytes);
-[[gnu::visibility("hidden")]] int verbena_guarded_copy_streamed(void* to, const void* from,
-                                                                std::size_t bytes);
+[[gnu::visibility("hidden")]] int verbena_guarded_scatter(void* to, const void* from,
+                                                          std::size_t bytes);
+[[gnu::visibility("hidden")]] int verbena_guarded_gather(void* to, const void* from,
+                                                         std::size_t bytes);
+[[gnu::visibility("hidden")]] int verbena_guarded_gather_streamed(void* to, const void* from,
+                                                                  std::size_t bytes);
 [[gnu::visibility("hidden")]] extern const char verbena_guarded_copies_begin[];
 [[gnu::visibility("hidden")]] extern const char verbena_guarded_copies_end[];
 }
 
 namespace verbena::memory {
 
-bool guarded_copy(void* to, const void* from, std::size_t bytes) {
-  return verbena_guarded_copy(to, from, bytes) != 0;
+bool guarded_scatter(void* to, const void* from, std::size_t bytes) {
+  return verbena_guarded_scatter(to, from, bytes) != 0;
 }
 
-bool guarded_copy_streamed(void* to, const void* from, std::size_t bytes) {
-  return verbena_guarded_copy_streamed(to, from, bytes) != 0;
+bool guarded_gather(void* to, const void* from, std::size_t bytes) {
+  return verbena_guarded_gather(to, from, bytes) != 0;
+}
+
+bool guarded_gather_streamed(void* to, const void* from, std::size_t bytes) {
+  return verbena_guarded_gather_streamed(to, from, bytes) != 0;
 }
 
 #if defined(__x86_64__)
@@ -255,8 +429,9 @@ std::uintptr_t landing_of_guarded_copy(std::uintptr_t pc) {
 
 namespace verbena::memory {
 
-bool guarded_copy(void*, const void*, std::size_t) { return false; }
-bool guarded_copy_streamed(void*, const void*, std::size_t) { return false; }
+bool guarded_scatter(void*, const void*, std::size_t) { return false; }
+bool guarded_gather(void*, const void*, std::size_t) { return false; }
+bool guarded_gather_streamed(void*, const void*, std::size_t) { return false; }
 bool streaming_pays() { return false; }
 std::uintptr_t landing_of_guarded_copy(std::uintptr_t) { return 0; }
 

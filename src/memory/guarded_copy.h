@@ -1,8 +1,17 @@
 #pragma once
 
 // A copy loop in user mode that may touch memory which is gone. Written in assembly, because the
-// fault handler (fault_handler.h) must know each instruction that may fault, and because the order
-// of the stores matters: ascending, the last byte by a store of its own, after all others.
+// fault handler (fault_handler.h) must know each instruction that may fault, and because the loads
+// and stores matter:
+//
+//   ascending         the last unit by a store of its own, after all others
+//   words stay whole  8, 4 or 2 aligned bytes in the program's memory are never split between two
+//                     loads or stores: programs poll counters and flags that RDMA writes or reads
+//
+// So the program's side of a copy is divided at multiples of 8: a first part of 1, 2 and 4 bytes,
+// as needed, then words, then 4, 2 and 1 bytes. All of the last unit is seen at once, its last byte
+// too. The frame's side is divided in the same places, whatever its alignment: nobody else looks
+// there.
 //
 // Only for threads for which faults_are_caught(): elsewhere a fault is a signal in the program.
 
@@ -17,13 +26,18 @@ inline constexpr bool kHasGuardedCopy = true;
 inline constexpr bool kHasGuardedCopy = false;
 #endif
 
-/// False: a page of `from` or `to` is gone or protected. Bytes before it may have been copied.
-/// The ranges don't overlap.
-[[nodiscard]] bool guarded_copy(void* to, const void* from, std::size_t bytes);
+// False: a page of `from` or `to` is gone or protected. Bytes before it may have been copied.
+// The ranges don't overlap.
 
-/// The same with stores around the cache where `to` begins a cache line, for large copies that
-/// another core reads. Those stores have no order of their own: a store fence publishes them.
-[[nodiscard]] bool guarded_copy_streamed(void* to, const void* from, std::size_t bytes);
+/// Into the program's memory, whose words stay whole.
+[[nodiscard]] bool guarded_scatter(void* to, const void* from, std::size_t bytes);
+/// Out of the program's memory, whose words stay whole.
+[[nodiscard]] bool guarded_gather(void* to, const void* from, std::size_t bytes);
+
+/// guarded_gather() with stores around the cache where `to` begins a cache line and `from` a word,
+/// for large copies that another core reads. Those stores have no order of their own: a store fence
+/// publishes them.
+[[nodiscard]] bool guarded_gather_streamed(void* to, const void* from, std::size_t bytes);
 /// Another core gets bytes faster when they don't lie in this one's cache. So it is on processors
 /// of AMD, and not on Intel's: docs/decisions/018-streamed-stores.md.
 [[nodiscard]] bool streaming_pays();

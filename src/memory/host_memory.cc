@@ -35,7 +35,7 @@ bool HostMemory::gather(std::span<const Segment> from, std::span<std::uint8_t> i
   if (!faults_are_caught()) return write_frame(from, into);
   std::uint8_t* at = into.data();
   for (const Segment& s : from) {
-    if (!guarded_copy(at, reinterpret_cast<const void*>(s.address), s.length)) {
+    if (!guarded_gather(at, reinterpret_cast<const void*>(s.address), s.length)) {
       return write_frame(from, into);
     }
     at += s.length;
@@ -47,7 +47,7 @@ bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Seg
   if (!faults_are_caught()) return read_frame(from, into);
   const std::uint8_t* at = from.data();
   for (const Segment& s : into) {
-    if (!guarded_copy(reinterpret_cast<void*>(s.address), at, s.length)) {
+    if (!guarded_scatter(reinterpret_cast<void*>(s.address), at, s.length)) {
       return read_frame(from, into);
     }
     at += s.length;
@@ -61,7 +61,7 @@ bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
   // What goes into a ring is read by another core; frames for a socket are read by this one.
   const bool streamed =
       size * into.count >= kStreamFrom && streaming_pays() && !frames_.hold(into.first);
-  const auto copy = streamed ? &guarded_copy_streamed : &guarded_copy;
+  const auto copy = streamed ? &guarded_gather_streamed : &guarded_gather;
   for (std::size_t i = 0; i < into.count; ++i) {
     const auto* const from = reinterpret_cast<const void*>(address + i * size);
     if (!copy(into[i].data(), from, size)) return write_frames(address, into);
@@ -72,7 +72,7 @@ bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
 bool HostMemory::scatter_all(std::span<const Copy> list) {
   if (!faults_are_caught()) return read_frames(list);
   for (const Copy& c : list) {
-    if (!guarded_copy(reinterpret_cast<void*>(c.to), c.from.data(), c.from.size())) {
+    if (!guarded_scatter(reinterpret_cast<void*>(c.to), c.from.data(), c.from.size())) {
       return read_frames(list);
     }
   }

@@ -67,7 +67,7 @@ std::uint8_t* no_access() {
 
 bool copy_faults() {
   std::uint8_t byte = 0;
-  return !guarded_copy(&byte, no_access(), 1) && !guarded_copy(no_access(), &byte, 1);
+  return !guarded_gather(&byte, no_access(), 1) && !guarded_scatter(no_access(), &byte, 1);
 }
 
 void touch() { *static_cast<volatile std::uint8_t*>(no_access()) = 1; }
