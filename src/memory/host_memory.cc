@@ -83,16 +83,26 @@ bool HostMemory::scatter_all(std::span<const Copy> list) {
 
 namespace {
 
+/// Bytes of the aligned word of 8, 4 or 2 bytes that the range ends with; 1 where there is none.
+std::size_t last_unit(std::uint64_t address, std::size_t bytes) {
+  std::size_t unit = 8;
+  while (unit > 1 && (unit > bytes || (address + bytes) % unit != 0)) unit /= 2;
+  return unit;
+}
+
 /// The kernel may copy a piece by string instructions, whose stores are seen in any order; but a
-/// piece is seen before the next one. Returns how many pieces there are.
-int last_byte_apart(iovec* pieces, std::uint64_t address, std::size_t bytes) {
+/// piece is seen before the next one. A piece that is an aligned word is one store, except that
+/// x86 without fast short string instructions copies less than 8 bytes one by one. Returns how many
+/// pieces there are.
+int last_unit_apart(iovec* pieces, std::uint64_t address, std::size_t bytes) {
   auto* const at = reinterpret_cast<std::uint8_t*>(address);
-  if (bytes < 2) {
+  const std::size_t unit = last_unit(address, bytes);
+  if (bytes <= unit) {
     pieces[0] = {at, bytes};
     return 1;
   }
-  pieces[0] = {at, bytes - 1};
-  pieces[1] = {at + bytes - 1, 1};
+  pieces[0] = {at, bytes - unit};
+  pieces[1] = {at + bytes - unit, unit};
   return 2;
 }
 
@@ -126,7 +136,7 @@ bool HostMemory::read_frame(std::span<const std::uint8_t> from, std::span<const 
   auto at = frames_.offset_of(from.data());
   for (const Segment& s : into) {
     std::array<iovec, 2> pieces;
-    const int count = last_byte_apart(pieces.data(), s.address, s.length);
+    const int count = last_unit_apart(pieces.data(), s.address, s.length);
     const auto n = kernel::preadv(frames_.fd(), pieces.data(), count, at);
     if (n != static_cast<ssize_t>(s.length)) return false;
     at += static_cast<off_t>(s.length);
@@ -168,7 +178,7 @@ bool HostMemory::read_frames(std::span<const Copy> list) {
       if (next < end || next - end > static_cast<off_t>(kMaxGap)) break;
       const auto gap = static_cast<std::size_t>(next - end);
       if (gap > 0) pieces[count++] = {nowhere.data(), gap};
-      count += static_cast<std::size_t>(last_byte_apart(&pieces[count], c.to, c.from.size()));
+      count += static_cast<std::size_t>(last_unit_apart(&pieces[count], c.to, c.from.size()));
       bytes += gap + c.from.size();
     }
     const auto n = kernel::preadv(frames_.fd(), pieces.data(), static_cast<int>(count), begin);

@@ -11,7 +11,8 @@ namespace verbena::memory {
 /// The program's own memory. Where faults are caught (fault_handler.h), copies are made in user
 /// mode. Elsewhere, and after a fault, they are pread() and pwrite() on the frames' memfd: the
 /// kernel answers EFAULT where a load or store would raise a signal. Both put the last byte of each
-/// copy in its place last, and are done on return. See docs/decisions/004-safe-copies.md.
+/// copy in its place last, with the aligned word that it ends, and are done on return. In user mode
+/// all aligned words stay whole. See docs/decisions/004-safe-copies.md.
 class HostMemory final : public Dma {
  public:
   /// `frames` outlives it.

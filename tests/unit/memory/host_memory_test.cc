@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <numeric>
 #include <optional>
 #include <stop_token>
@@ -154,6 +155,32 @@ TEST_P(Scattered, NothingWaitsToBeFinished) {
   ASSERT_TRUE(memory->scatter_all(std::array{to(0, 12, 100)}));
   EXPECT_FALSE(memory->pending());
   EXPECT_TRUE(memory->finish());
+}
+
+TEST_P(Scattered, AnAlignedWordAtTheEndStaysWhole) {
+#if defined(__SANITIZE_THREAD__)
+  if (GetParam()) GTEST_SKIP() << "the copies race with the program's threads";
+#endif
+  constexpr std::uint64_t kEach = 0x0101'0101'0101'0101;
+  const std::atomic_ref word{*reinterpret_cast<std::uint64_t*>(&target[256])};
+  std::atomic<bool> watches{false};
+  std::atomic<std::uint64_t> torn{0};
+  const std::jthread watcher{[&](const std::stop_token& stop) {
+    for (; !stop.stop_requested(); watches = true) {
+      for (int i = 0; i < 1000; ++i) {
+        const std::uint64_t seen = word.load(std::memory_order_relaxed);
+        if (seen != (seen & 0xff) * kEach) torn = seen;
+      }
+    }
+  }};
+  std::fill(target.begin(), target.end(), std::uint8_t{0});
+  while (!watches) std::this_thread::yield();
+  for (int i = 0; i < 200'000; ++i) {
+    const auto frame = frames->bytes().subspan(12, 40);
+    std::fill(frame.begin(), frame.end(), static_cast<std::uint8_t>(i));
+    ASSERT_TRUE(memory->scatter_all(std::array{to(256, 12, 8), to(224, 12, 40)}));
+  }
+  EXPECT_EQ(torn, 0u);
 }
 
 TEST_P(Scattered, MemoryThatIsGoneIsRefused) {
