@@ -110,6 +110,16 @@ def cost_cases():
                       pattern=r"(-?[\d.]+) MiB", most=(32,), timeout=240)
 
 
+def page_server_cases():
+    for label, arguments in (("user", ("user",)), ("all", ("all",)),
+                             ("all-by-the-kernel", ("all", "by-kernel"))):
+        yield from on_both_wires(Program(LO, f"ipv4/host/page-server/{label}", program="page_server",
+                                         arguments=(200, *arguments)))
+    # Only faults in user mode may be served, and system calls don't have any.
+    yield Program(LO, "ipv4/host/page-server/user-by-the-kernel", program="page_server",
+                  arguments=(1, "user", "by-kernel"))
+
+
 def all_cases():
     yield from cost_cases()
     yield from on_both_wires(Program(LO, "ipv4/host/beside-stopped", program="beside_stopped",
@@ -117,6 +127,7 @@ def all_cases():
     yield from midway_cases()
     yield from after_dereg_cases()
     yield from shape_cases()
+    yield from page_server_cases()
     for label, program, rounds in (("fork", "fork_in_traffic", 500), ("ud-exit", "ud_exit", 100),
                                    ("unsignaled-tail", "tails", 1000)):
         yield from on_both_wires(Program(LO, f"ipv4/host/{label}", program=program,
