@@ -56,6 +56,8 @@ CM_ROUTE = "src/cm/route.h"
 PROGRESS = "src/host/progress/progress_policy.cc"
 PROGRESS_HEADER = "src/host/progress/progress_policy.h"
 SPARE_CORE = "src/host/progress/spare_core.h"
+FAULT_HANDLER = "src/memory/fault_handler.cc"
+GUARDED_COPY = "src/memory/guarded_copy.cc"
 HOST_MEMORY = "src/memory/host_memory.cc"
 NULL_MEMORY = "src/memory/null_memory.h"
 SHM_LINK = "src/wire/shm/link.cc"
@@ -1039,6 +1041,47 @@ MUTANTS = [
     # Words.MayComeAndGoAtAnyMoment
     ("memory-words-that-are-gone-count", HOST_MEMORY,
      "if (word.done == 0) return std::nullopt;",
+     ""),
+    # GuardedCopySteps.StoreAscendingWholeWordsAndTheLastUnitAlone; this and the next two: on x86-64
+    ("copy-ends-with-the-first-word", GUARDED_COPY,
+     "movups %xmm0, (%rdi) movups %xmm1, 16(%rdi) movups %xmm2, 32(%rdi) movups %xmm3, 48(%rdi)",
+     "movups %xmm3, 48(%rdi)\n movups %xmm2, 32(%rdi)\n"
+     "movups %xmm1, 16(%rdi)\n movups %xmm0, (%rdi)\n"),
+    # GuardedCopySteps.StoreAscendingWholeWordsAndTheLastUnitAlone
+    ("copy-tears-where-it-begins-odd", GUARDED_COPY,
+     "jnz 10f",
+     "nop"),
+    # GuardedCopySteps.LoadWholeWords
+    ("copy-looks-at-the-frames-alignment", GUARDED_COPY,
+     "mov %esi, %ecx",
+     "mov %edi, %ecx"),
+    # GuardedCopySteps.LandBehindTheirInstructions
+    ("copy-lands-where-it-has-landed", GUARDED_COPY,
+     "begin <= pc && pc < end ? end : 0",
+     "begin <= pc && pc <= end ? end : 0"),
+    # FaultHandler.RunsTheProgramsHandlerWithItsMask
+    ("fault-handler-keeps-signals-out", FAULT_HANDLER,
+     "let_signals_in(where, action);",
+     ""),
+    # FaultHandler.RunsTheProgramsHandlerWithItsMask
+    ("fault-handler-forgets-its-own-signal", FAULT_HANDLER,
+     "!= 0 ? mask : mask | bit_of(signal);",
+     "!= 0 ? mask : mask;"),
+    # FaultHandler.IsNotInterruptedByAHandlerThatFaultsOnItsOwn
+    ("fault-handler-is-interrupted", FAULT_HANDLER,
+     "std::memset(&ours.sa_mask, 0xff, sizeof ours.sa_mask);",
+     ""),
+    # FaultHandler.CallsAHandlerThatWantsToBeCalledOnceOnce: for ever
+    ("fault-handler-is-called-for-ever", FAULT_HANDLER,
+     "if (action.handler.compare_exchange_strong(handler, nullptr)) break;",
+     "break;"),
+    # FaultHandler.LeavesSentSignalsToTheDefaultAction
+    ("fault-handler-takes-sent-signals-for-faults", FAULT_HANDLER,
+     "return info.si_code > 0 && !warning;",
+     "return !warning;"),
+    # FaultHandler.IsNotTrustedByAnyThreadOnceTheSignalIsIgnored
+    ("fault-handler-is-trusted-when-ignored", FAULT_HANDLER,
+     "if (!is_ours(asked)) ignored.fetch_or(bit_of(signal));",
      ""),
     # NullMemory.ReadsAsZeros
     ("memory-null-reads-as-what-was-there", NULL_MEMORY,
