@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "registry/control_message.h"
@@ -149,15 +150,17 @@ std::optional<Result<Registration>> found_registry(std::vector<std::uint32_t> si
 }  // namespace
 
 void bury_unseen_dead(SharedTable& table, Instant now) {
-  std::vector<std::uint32_t> held;
+  std::vector<std::pair<std::uint32_t, Tenancy>> held;
   for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
-    if (table.state(slot, now) == SharedTable::SlotState::held) held.push_back(slot);
+    if (const auto tenancy = table.tenancy(slot); tenancy != Tenancy::none) {
+      held.emplace_back(slot, tenancy);
+    }
   }
   if (held.empty()) return;
   // In this order: a slot is held only after its name is bound.
   const auto live = live_slots();
-  for (const auto slot : held) {
-    if (std::find(live.begin(), live.end(), slot) == live.end()) table.release(slot, now);
+  for (const auto& [slot, tenancy] : held) {
+    if (std::find(live.begin(), live.end(), slot) == live.end()) table.release(slot, tenancy, now);
   }
 }
 
@@ -195,6 +198,8 @@ Result<Claim> claim_slot(SharedTable& table, Instant now) {
     if (kernel::listen(listener.get(), kBacklog) != 0) {
       return system_error(errno, "listen at @" + registry_name(slot));
     }
+    // Before we listened, a connection was refused, as if we were dead.
+    table.hold_anew(slot);
     return Claim{slot, std::move(listener)};
   }
   return Error{EAGAIN, "registry: all " + std::to_string(Qpn::kSlots - 1) +

@@ -15,7 +15,7 @@
 namespace verbena::registry {
 
 struct SharedTable::Layout {
-  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6105;  // "verbena", version 5
+  static constexpr std::uint64_t kMagic = 0x7665'7262'656e'6106;  // "verbena", version 6
 
   using Word = std::atomic<std::uint64_t>;
   static_assert(Word::is_always_lock_free);
@@ -26,7 +26,7 @@ struct SharedTable::Layout {
   std::atomic<std::uint32_t> round;
   /// Hash of an address, 0: free. A collision costs detours, never correctness.
   std::array<Word, kAddresses> addresses;
-  /// 0: never used. kHeld: by a live process. Else rests until that instant.
+  /// 0: never used. With kHeldBit: a Tenancy. Else rests until that instant.
   std::array<Word, Qpn::kSlots> slots;
   /// Per slot and address, see Membership.
   std::array<std::array<Word, kAddresses>, Qpn::kSlots> members;
@@ -39,7 +39,7 @@ struct SharedTable::Layout {
 
 namespace {
 
-constexpr std::uint64_t kHeld = UINT64_MAX;
+constexpr std::uint64_t kHeldBit = std::uint64_t{1} << 63;
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 constexpr std::uint64_t kNoMember = 0;
@@ -135,14 +135,18 @@ ConnectionMemory& SharedTable::connections() { return layout_->connections; }
 
 SharedTable::SlotState SharedTable::state(std::uint32_t slot, Instant now) const {
   const std::uint64_t word = layout_->slots[slot];
-  if (word == kHeld) return SlotState::held;
+  if ((word & kHeldBit) != 0) return SlotState::held;
   // An instant further away than a rest is nobody's: a damaged word must not lock the slot.
   const bool resting = word > nanoseconds(now) && word <= nanoseconds(now + kRest);
   return resting ? SlotState::resting : SlotState::free;
 }
 
-bool SharedTable::held(std::uint32_t slot) const {
-  return slot != 0 && layout_->slots[slot] == kHeld;  // 0 is nobody's, whatever stands there
+bool SharedTable::held(std::uint32_t slot) const { return tenancy(slot) != Tenancy::none; }
+
+Tenancy SharedTable::tenancy(std::uint32_t slot) const {
+  const std::uint64_t word = layout_->slots[slot];
+  const bool held = slot != 0 && (word & kHeldBit) != 0;  // 0 is nobody's, whatever stands there
+  return held ? Tenancy{word} : Tenancy::none;
 }
 
 Instant SharedTable::rests_until(std::uint32_t slot) const {
@@ -155,12 +159,21 @@ void SharedTable::hold(std::uint32_t slot) {
   layout_->connections.disown(slot);
   layout_->traits[slot] = 0;
   layout_->receives_at[slot] = 0;
-  layout_->slots[slot] = kHeld;
+  hold_anew(slot);
+}
+
+void SharedTable::hold_anew(std::uint32_t slot) {
+  layout_->slots[slot] = random_number<std::uint64_t>() | kHeldBit;
 }
 
 bool SharedTable::release(std::uint32_t slot, Instant now) {
-  std::uint64_t expected = kHeld;
-  if (!layout_->slots[slot].compare_exchange_strong(expected, nanoseconds(now + kRest))) {
+  return release(slot, tenancy(slot), now);
+}
+
+bool SharedTable::release(std::uint32_t slot, Tenancy tenancy, Instant now) {
+  auto expected = static_cast<std::uint64_t>(tenancy);
+  if (tenancy == Tenancy::none ||
+      !layout_->slots[slot].compare_exchange_strong(expected, nanoseconds(now + kRest))) {
     return false;
   }
   for (auto& member : layout_->members[slot]) member = kNoMember;

@@ -32,6 +32,9 @@ struct GroupMember {
   friend constexpr bool operator==(const GroupMember&, const GroupMember&) = default;
 };
 
+/// Tells one holding of a slot from the next, whose process may even have the same pid.
+enum class Tenancy : std::uint64_t { none = 0 };
+
 class SharedTable {
  public:
   /// How long a slot stays unused after its process, so that late packets find nobody.
@@ -67,13 +70,19 @@ class SharedTable {
   enum class SlotState : std::uint8_t { free, held, resting };
   [[nodiscard]] SlotState state(std::uint32_t slot, Instant now) const;
   [[nodiscard]] bool held(std::uint32_t slot) const;
+  /// none: nobody holds it.
+  [[nodiscard]] Tenancy tenancy(std::uint32_t slot) const;
   /// Only while resting; how the longest-rested is found when no slot is free.
   [[nodiscard]] Instant rests_until(std::uint32_t slot) const;
   /// Only by the process that holds the slot's name. Forgets the ports of an earlier one, and
   /// disowns its connections.
   void hold(std::uint32_t slot);
+  /// As if another process held it now: what was concluded about the holder is void.
+  void hold_anew(std::uint32_t slot);
   /// The process of `slot` has ended. False: it was known already.
   bool release(std::uint32_t slot, Instant now);
+  /// The same, unless another process holds the slot now.
+  bool release(std::uint32_t slot, Tenancy tenancy, Instant now);
 
   // What the process of a slot says of itself; nothing, until it does.
   /// For the wires of other processes, which know what the word means.

@@ -43,6 +43,28 @@ TEST_F(SharedTableTest, ADamagedInstantDoesNotLockASlot) {
   EXPECT_EQ(table.state(5, kNow), SlotState::free);
 }
 
+TEST_F(SharedTableTest, TheDeathOfOneProcessDoesNotReleaseTheSlotOfTheNext) {
+  EXPECT_EQ(table.tenancy(5), Tenancy::none);
+  table.hold(5);
+  const Tenancy first = table.tenancy(5);
+  EXPECT_NE(first, Tenancy::none);
+  table.hold(5);
+  EXPECT_NE(table.tenancy(5), first);
+  EXPECT_FALSE(table.release(5, first, kNow));
+  EXPECT_FALSE(table.release(5, Tenancy::none, kNow));
+  EXPECT_TRUE(table.held(5));
+  EXPECT_TRUE(table.release(5, table.tenancy(5), kNow));
+  EXPECT_EQ(table.tenancy(5), Tenancy::none);
+}
+
+TEST_F(SharedTableTest, WhoWasRefusedBeforeAProcessListenedCannotReleaseItsSlot) {
+  table.hold(5);
+  const Tenancy unheard = table.tenancy(5);
+  table.hold_anew(5);
+  EXPECT_FALSE(table.release(5, unheard, kNow));
+  EXPECT_TRUE(table.held(5));
+}
+
 TEST_F(SharedTableTest, KeepsAColumnPerAddress) {
   const auto first = table.column_of(one);
   EXPECT_EQ(table.column_of(one), first);
