@@ -18,15 +18,17 @@ enum class ControlKind : std::uint8_t {
 };
 
 struct ControlHeader {
-  static constexpr std::uint32_t kMagic = 0x7662'6302;  // "vbc", version 2
+  static constexpr std::uint32_t kMagic = 0x7662'6303;  // "vbc", version 3
 
   std::uint32_t magic = kMagic;
   ControlKind kind{};
   std::uint8_t wire = 0;  // message
   std::uint8_t reserved[2]{};
   std::uint32_t slot = 0;  // hello
+  std::uint32_t padding = 0;
+  std::uint64_t tenancy = 0;  // hello: SharedTable::tenancy() of the slot
 };
 static_assert(std::is_trivially_copyable_v<ControlHeader>);
-static_assert(sizeof(ControlHeader) == 12);
+static_assert(sizeof(ControlHeader) == 24);
 
 }  // namespace verbena::registry

@@ -13,15 +13,16 @@ namespace verbena::registry {
 
 class Registry::Events final : public PeerEvents {
  public:
-  Events(Registry& registry, Visitors& visitors) : registry_{registry}, visitors_{visitors} {}
+  /// `visitors` is null where nobody can come.
+  Events(Registry& registry, Visitors* visitors) : registry_{registry}, visitors_{visitors} {}
 
-  void message(const PeerMessage& message) override { visitors_.message(message); }
-  void peer_died(std::uint32_t slot) override { registry_.died(slot); }
-  std::string account() override { return visitors_.account(); }
+  void message(const PeerMessage& message) override { visitors_->message(message); }
+  void peer_died(std::uint32_t slot, Tenancy tenancy) override { registry_.died(slot, tenancy); }
+  std::string account() override { return visitors_->account(); }
 
  private:
   Registry& registry_;
-  Visitors& visitors_;
+  Visitors* visitors_;
 };
 
 Result<std::unique_ptr<Registry>> Registry::join(std::span<std::uint8_t> memory) {
@@ -45,9 +46,10 @@ Registry::Registry(Registration registration, Fd epoll, std::span<std::uint8_t> 
       epoll_{std::move(epoll)},
       table_{std::move(registration.table)},
       ports_{table_, slot_},
-      peers_{slot_, std::move(registration.listener), table_.fd(), memory, epoll_.get()} {
+      peers_{slot_, std::move(registration.listener), table_, memory, epoll_.get()} {
   if (registration.sponsor) {
-    peers_.adopt(std::move(registration.sponsor->connection), registration.sponsor->slot);
+    Sponsor& sponsor = *registration.sponsor;
+    peers_.adopt(std::move(sponsor.connection), sponsor.slot, table_.tenancy(sponsor.slot));
   }
   meet_neighbours();
 }
@@ -78,19 +80,30 @@ void Registry::release_port(PortId id) {
 
 bool Registry::pass(std::uint32_t slot, std::uint8_t wire, std::span<const std::uint8_t> head,
                     std::span<const std::uint8_t> body, std::span<const int> descriptors) {
-  const Peers::Passed passed = peers_.pass(slot, wire, head, body, descriptors);
-  if (passed == Peers::Passed::no_owner) bury(slot);
-  return passed == Peers::Passed::passed;
+  const Peers::Outcome outcome = peers_.pass(slot, wire, head, body, descriptors);
+  // A frame may be for any slot, and most of them are free.
+  if (outcome.dead != Tenancy::none) died(slot, outcome.dead);
+  return outcome.passed == Peers::Passed::passed;
 }
 
 void Registry::serve(Visitors& visitors) {
-  Events events{*this, visitors};
+  Events events{*this, &visitors};
   peers_.serve(events);
   if (std::exchange(neighbour_died_, false)) meet_neighbours();
 }
 
+void Registry::work(Instant now) {
+  Events events{*this, nullptr};
+  peers_.look_again(now, events);
+  if (std::exchange(neighbour_died_, false)) meet_neighbours();
+}
+
+Instant Registry::next_deadline() const { return neighbour_died_ ? Instant{} : peers_.next_look(); }
+
 void Registry::meet(std::uint32_t slot) {
-  if (peers_.meet(slot) == Peers::Passed::no_owner) died(slot);
+  const Peers::Outcome met = peers_.meet(slot);
+  // Whoever asks knows of a process there; another one may have released its slot.
+  if (met.passed == Peers::Passed::no_owner) died(slot, met.dead);
 }
 
 void Registry::meet_neighbours() {
@@ -98,23 +111,19 @@ void Registry::meet_neighbours() {
     for (std::uint32_t slot = (slot_ + step) % Qpn::kSlots; slot != slot_;
          slot = (slot + step) % Qpn::kSlots) {
       if (!table_.held(slot)) continue;
-      const Peers::Passed met = peers_.meet(slot);
-      if (met == Peers::Passed::passed) return;
-      if (met == Peers::Passed::no_owner) died(slot);
+      const Peers::Outcome met = peers_.meet(slot);
+      if (met.passed == Peers::Passed::passed) return;
+      if (met.dead != Tenancy::none) died(slot, met.dead);
     }
   };
   nearest(1);
   nearest(Qpn::kSlots - 1);
 }
 
-void Registry::died(std::uint32_t slot) {
+void Registry::died(std::uint32_t slot, Tenancy tenancy) {
   for (Watcher* watcher : watchers_) watcher->member_died(slot);
-  bury(slot);
-}
-
-void Registry::bury(std::uint32_t slot) {
   neighbour_died_ = true;
-  if (table_.release(slot, monotonic_now())) tell_members_changed();
+  if (table_.release(slot, tenancy, monotonic_now())) tell_members_changed();
 }
 
 void Registry::tell_members_changed() {

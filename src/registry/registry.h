@@ -30,7 +30,8 @@ class Watcher {
   virtual void members_changed() {}
   /// We began or ceased to listen on a port.
   virtual void listeners_changed() {}
-  /// The process of `slot` has died. Told if this one had met it; its slot is still held.
+  /// The process of `slot` has died. Told if this one had met it; its slot is still held, perhaps
+  /// by another process already.
   virtual void member_died([[maybe_unused]] std::uint32_t slot) {}
 
  protected:
@@ -98,6 +99,9 @@ class Registry {
   /// readable.
   void serve(Visitors& visitors);
   [[nodiscard]] int fd() const { return epoll_.get(); }
+  /// Looks for deaths that a hang-up left in doubt. Call when next_deadline() has come.
+  void work(Instant now);
+  [[nodiscard]] Instant next_deadline() const;
 
   /// In a forked child: closes every descriptor, tells nobody. The object is then only good for
   /// destruction.
@@ -111,9 +115,8 @@ class Registry {
   /// seen by somebody, as long as one process is left: if the nearest one turns out to be dead, the
   /// next one is met.
   void meet_neighbours();
-  void died(std::uint32_t slot);
-  /// The process of `slot` has ended.
-  void bury(std::uint32_t slot);
+  /// The process that held `slot` as `tenancy` has ended.
+  void died(std::uint32_t slot, Tenancy tenancy);
   void tell_members_changed();
   void tell_listeners_changed();
   void close();

@@ -56,7 +56,10 @@ class Member final : registry::Visitors {
 
   [[nodiscard]] std::uint32_t slot() const { return registry->slot(); }
   [[nodiscard]] std::vector<int> descriptors() const { return {registry->fd()}; }
-  void turn() { registry->serve(*this); }
+  void turn() {
+    registry->serve(*this);
+    registry->work(monotonic_now());
+  }
   void abandon() { registry->abandon(); }
 
   void message(const registry::PeerMessage& message) override {

@@ -39,14 +39,15 @@ class ConnectionService {
   /// Retries, looks for listeners and for connections of dead processes, and sends. `quiet`: see
   /// OrphanSearch. False: a path is full; call again later.
   [[nodiscard]] bool work(Instant now, bool quiet) {
+    if (registry_.next_deadline() <= now) registry_.work(now);
     orphan_search_.work(now, quiet);
     if (waiting_.next_look() <= now) look_for_listeners(now);
     if (manager_.next_deadline() <= now) manager_.expire(now);
     return manager_.outbox().empty() || send_messages(now);
   }
   [[nodiscard]] Instant next_deadline() const {
-    return std::min(
-        {manager_.next_deadline(), waiting_.next_look(), orphan_search_.next_deadline()});
+    return std::min({manager_.next_deadline(), waiting_.next_look(), orphan_search_.next_deadline(),
+                     registry_.next_deadline()});
   }
 
  private:
