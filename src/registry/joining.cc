@@ -208,6 +208,7 @@ Result<Claim> claim_slot(SharedTable& table, Instant now) {
 }
 
 Result<Registration> join_registry() {
+  if (Status told_apart = check_user(); !told_apart) return told_apart.error();
   const Instant give_up = monotonic_now() + kFoundingTimeout;
   for (;;) {
     std::vector<std::uint32_t> silent;

@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstddef>
 #include <cstring>
+#include <sstream>
 
 #include "base/numbers.h"
 #include "system/kernel_calls.h"
@@ -18,8 +20,6 @@
 
 namespace verbena::registry {
 namespace {
-
-std::string prefix() { return "verbena." + std::to_string(::geteuid()) + "."; }
 
 struct UnixAddress {
   sockaddr_un address{};
@@ -54,6 +54,31 @@ std::optional<std::string> read_all(const char* path) {
   }
 }
 
+constexpr std::uint32_t kNoUser = UINT32_MAX;  // the kernel gives it to nobody
+constexpr std::uint32_t kUsualOverflow = 65'534;
+
+std::uint32_t overflow_user() {
+  const auto text = read_all("/proc/sys/kernel/overflowuid").value_or("");
+  std::uint32_t user = kUsualOverflow;
+  std::from_chars(text.data(), text.data() + text.size(), user);
+  return user;
+}
+
+/// kNoUser: see check_user(). Kept, because it is needed where no descriptor is free.
+std::uint32_t outer_user() {
+  static std::atomic<std::uint64_t> known{UINT64_MAX};  // ours in the upper half, then the outer
+  const std::uint32_t user = ::geteuid();
+  const std::uint64_t last = known;
+  if (last >> 32 == user) return static_cast<std::uint32_t>(last);
+  const auto map = read_all("/proc/self/uid_map");
+  if (!map) return user == kUsualOverflow ? kNoUser : user;  // /proc isn't mounted
+  const std::uint32_t outer = user_outside(*map, user, overflow_user()).value_or(kNoUser);
+  known = std::uint64_t{user} << 32 | outer;
+  return outer;
+}
+
+std::string prefix() { return "verbena." + std::to_string(outer_user()) + "."; }
+
 std::vector<std::uint32_t> slots_by_connecting() {
   std::vector<std::uint32_t> slots;
   for (std::uint32_t slot = 1; slot < Qpn::kSlots; ++slot) {
@@ -64,6 +89,27 @@ std::vector<std::uint32_t> slots_by_connecting() {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> user_outside(std::string_view uid_map, std::uint32_t user,
+                                          std::uint32_t overflow) {
+  std::optional<std::uint32_t> outside;
+  bool everybody = false;
+  std::istringstream lines{std::string{uid_map}};
+  for (std::uint64_t first = 0, outer = 0, count = 0; lines >> first >> outer >> count;) {
+    if (user >= first && user - first < count) {
+      outside = static_cast<std::uint32_t>(outer + (user - first));
+    }
+    everybody = everybody || count >= UINT32_MAX;
+  }
+  return user != overflow || everybody ? outside : std::nullopt;
+}
+
+Status check_user() {
+  if (outer_user() != kNoUser) return Ok{};
+  return Error{EPERM, "registry: this user namespace numbers user " + std::to_string(::geteuid()) +
+                          " as it does users who aren't mapped into it, so other users' processes "
+                          "look like ours; map the user (`unshare --user --map-current-user`)"};
+}
 
 std::string registry_name(std::uint32_t slot) { return prefix() + std::to_string(slot); }
 std::string founder_name() { return prefix() + "founder"; }
@@ -82,7 +128,7 @@ std::optional<PeerIdentity> trusted_peer(const Fd& connection) {
   ucred peer{};
   socklen_t size = sizeof peer;
   if (kernel::getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 ||
-      peer.uid != ::geteuid()) {
+      peer.uid != ::geteuid() || outer_user() == kNoUser) {
     return std::nullopt;
   }
   return PeerIdentity{peer.pid};

@@ -14,7 +14,15 @@
 
 namespace verbena::registry {
 
-/// "verbena.<uid>.<slot>", without the leading zero byte.
+/// Our user as the parent of this user namespace numbers it, given the text of /proc/self/uid_map:
+/// there the processes outside that are the same user's have that number, too. `overflow` stands
+/// for all users without a number here. nullopt: we can't be told from them.
+[[nodiscard]] std::optional<std::uint32_t> user_outside(std::string_view uid_map,
+                                                        std::uint32_t user, std::uint32_t overflow);
+/// EPERM: other users look like this one here, so nobody can be trusted.
+[[nodiscard]] Status check_user();
+
+/// "verbena.<uid>.<slot>", without the leading zero byte. The uid is user_outside().
 [[nodiscard]] std::string registry_name(std::uint32_t slot);
 /// Held for the moment of founding a table.
 [[nodiscard]] std::string founder_name();
@@ -30,7 +38,7 @@ struct PeerIdentity {
 [[nodiscard]] std::optional<PeerIdentity> trusted_peer(const Fd& connection);
 
 /// Connects to the process that holds `slot` without waiting. ECONNREFUSED: nobody holds it.
-/// EAGAIN: it doesn't accept now. EPERM: another user took the name.
+/// EAGAIN: it doesn't accept now. EPERM: another user took the name. Others: we can't know.
 [[nodiscard]] Result<Fd> connect_to_slot(std::uint32_t slot);
 
 /// Slots in a text of the form of /proc/net/unix whose names are ours.

@@ -502,6 +502,42 @@ class SameAddressElsewhere(Case):
                                        port, end)
 
 
+@dataclasses.dataclass(frozen=True)
+class AcrossUserNamespaces(Case):
+    """One user, inside and outside of a user namespace where it is root: both share the UDP port,
+    so all must be of one registry, or frames reach the wrong process. Several pairs at once."""
+
+    def run(self, host, network):
+        wrappers = ((), ROOT_USER_NAMESPACE)
+        pairs = [(server, client) for server in wrappers for client in wrappers] * 2
+        with open_folder(host) as folder, ended() as started:
+            for i, (server_wrapper, client_wrapper) in enumerate(pairs):
+                server, port = start_server_of(observed(host, folder, f"server{i}"), network.server,
+                                               "ibv_rc_pingpong", CHECKED, wrapper=server_wrapper)
+                started.append(server)
+                started.append(start_client_of(observed(host, folder, f"client{i}"), network.client,
+                                               "ibv_rc_pingpong", CHECKED, port, network.server,
+                                               wrapper=client_wrapper))
+            for server, client in zip(started[::2], started[1::2]):
+                check_pair("ibv_rc_pingpong", server, client,
+                           wait_for_pair(host, server, client, self.timeout))
+            expect_ways(folder, **{f"{end}{i}": SHM for i in range(len(pairs))
+                                   for end in ("server", "client")})
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class NoUserNumber(Case):
+    """In a user namespace that has no number for the user, all users look the same: an error."""
+
+    def run(self, host, network):
+        need_programs("rping")
+        status, output = host.run(network.server.namespace, [
+            *UNMAPPED, "rping", "-s", "-a", network.server.addresses[4]])
+        return check_output(1 if status else 0, output, 1, (
+            r"registry: this user namespace numbers user \d+ as it does users who aren't mapped",))
+
+
 # What ibv_rc_pingpong and we say of it.
 TOO_MANY = "Too many open files|Couldn't listen to port|accept\\(\\) failed|pipe for|Couldn't get"
 # A founder of the registry that has no descriptor left for others.
@@ -550,8 +586,12 @@ class FewDescriptors(Case):
 # ---------------------------------------------------------------- the table
 
 BUBBLE = ("bwrap", "--dev-bind", "/", "/", "--proc", "/proc", "--unshare-user", "--unshare-pid",
-          "--die-with-parent", "--")
-OTHER_USER_NAMESPACE = ("unshare", "--user", "--map-current-user", "--")
+          "--uid", "1000", "--die-with-parent", "--")
+# The same user has another number in each. With their own, the tests' user nobody couldn't be told
+# from users without a number.
+OTHER_USER_NAMESPACE = ("unshare", "--user", "--map-user=1000", "--")
+ROOT_USER_NAMESPACE = ("unshare", "--user", "--map-root-user", "--")
+UNMAPPED = ("unshare", "--user", "--")
 
 
 def choices():
@@ -618,6 +658,8 @@ def table():
     yield OtherUser(VETHS[0], "ways/other-user")
     yield ConnectedWay(LO, "ways/user-namespace/rdma_cm", client_wrapper=OTHER_USER_NAMESPACE)
     yield Way(LO, "ways/user-namespace/rc_pingpong", server_wrapper=OTHER_USER_NAMESPACE)
+    yield AcrossUserNamespaces(LO, "ways/user-namespace/root")
+    yield NoUserNumber(LO, "ways/user-namespace/unmapped")
     yield ConnectedWay(LO, "ways/bubblewrap/rdma_cm", client_wrapper=BUBBLE, needs=("bwrap",))
     yield Way(LO, "ways/bubblewrap/rc_pingpong", client_wrapper=BUBBLE, needs=("bwrap",))
     yield SameAddressElsewhere(LO, "ways/same-address-elsewhere")

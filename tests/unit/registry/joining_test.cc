@@ -47,6 +47,28 @@ TEST(RegistryName, ReadsTheSlotsFromAListing) {
   EXPECT_EQ(slots_in(text), (std::vector<std::uint32_t>{17, 1023}));
 }
 
+TEST(RegistryName, HasTheUserAsTheParentNamespaceNumbersIt) {
+  constexpr std::uint32_t kNobody = 65'534;
+  const std::string_view everybody = "         0          0 4294967295\n";
+  EXPECT_EQ(user_outside(everybody, 1000, kNobody), 1000u);
+  EXPECT_EQ(user_outside(everybody, kNobody, kNobody), kNobody);
+  // unshare -r, and with --map-current-user
+  EXPECT_EQ(user_outside("0 1000 1\n", 0, kNobody), 1000u);
+  EXPECT_EQ(user_outside("1000 1000 1\n", 1000, kNobody), 1000u);
+  // A container with users of its own
+  const std::string_view container = "0 1000 1\n1 100000 65536\n";
+  EXPECT_EQ(user_outside(container, 0, kNobody), 1000u);
+  EXPECT_EQ(user_outside(container, 5, kNobody), 100'004u);
+}
+
+TEST(RegistryName, NobodyIsTrustedWhereOtherUsersLookLikeUs) {
+  constexpr std::uint32_t kNobody = 65'534;
+  EXPECT_EQ(user_outside("", kNobody, kNobody), std::nullopt) << "unshare --user";
+  EXPECT_EQ(user_outside("0 1000 1\n", 7, kNobody), std::nullopt) << "not mapped";
+  // A map of ours to nobody's number doesn't help: the unmapped have it, too.
+  EXPECT_EQ(user_outside("65534 1000 1\n", kNobody, kNobody), std::nullopt);
+}
+
 TEST(Registry, GivesEachASlotOfItsOwnAndTakesItBack) {
   auto first = join_registry();
   auto second = join_registry();
