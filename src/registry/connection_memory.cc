@@ -25,6 +25,14 @@ std::uint64_t next_head(std::uint64_t head, std::uint32_t slot, RowState state) 
   return RowHead{slot, state, RowHead::of(head).change + 1}.word();
 }
 
+std::size_t rows_of(std::uint64_t used) {
+  return std::min<std::size_t>(static_cast<std::uint32_t>(used), ConnectionMemory::kRows);
+}
+
+std::uint64_t next_used(std::uint64_t used, std::size_t rows) {
+  return (((used >> 32) + 1) << 32) | rows;
+}
+
 void put(std::uint64_t (&words)[7], std::size_t at, const IpAddress& address) {
   words[at] = load_be64(&address.bytes()[0]);
   words[at + 1] = load_be64(&address.bytes()[8]);
@@ -55,7 +63,21 @@ RowHead RowHead::of(std::uint64_t word) {
           .change = word >> kRowChangeShift};
 }
 
-std::size_t ConnectionMemory::bound() const { return std::min<std::size_t>(used, kRows); }
+std::size_t ConnectionMemory::bound() const { return rows_of(used); }
+
+void ConnectionMemory::raise_bound(std::size_t at_least) {
+  std::uint64_t seen = used;
+  while (!used.compare_exchange_weak(seen, next_used(seen, std::max(rows_of(seen), at_least)))) {
+  }
+}
+
+void ConnectionMemory::lower_bound() {
+  std::uint64_t seen = used;
+  std::size_t end = rows_of(seen);
+  while (end > 0 && RowHead::of(rows[end - 1].head).state == RowState::free) --end;
+  // If it fails, the next row that is removed lowers it.
+  if (end < rows_of(seen)) used.compare_exchange_strong(seen, next_used(seen, end));
+}
 
 std::optional<RowClaim> ConnectionMemory::add(std::uint32_t slot, const ConnectionRecord& record) {
   for (std::size_t i = 0; i < kRows; ++i) {
@@ -63,9 +85,7 @@ std::optional<RowClaim> ConnectionMemory::add(std::uint32_t slot, const Connecti
     if (RowHead::of(head).state != RowState::free) continue;
     const std::uint64_t written = next_head(head, slot, RowState::written);
     if (!rows[i].head.compare_exchange_strong(head, written)) continue;
-    std::uint32_t seen = used;
-    while (seen <= i && !used.compare_exchange_weak(seen, static_cast<std::uint32_t>(i) + 1)) {
-    }
+    raise_bound(i + 1);
     std::uint64_t words[7]{};
     words[kWordIds] = ids_of(record.local_id, record.remote_id);
     put(words, kWordLocal, record.local);
@@ -115,7 +135,11 @@ std::optional<RowClaim> ConnectionMemory::adopt(const RowClaim& seen, std::uint3
 
 bool ConnectionMemory::remove(const RowClaim& seen) {
   std::uint64_t head = seen.head;
-  return rows[seen.index].head.compare_exchange_strong(head, next_head(head, 0, RowState::free));
+  if (!rows[seen.index].head.compare_exchange_strong(head, next_head(head, 0, RowState::free))) {
+    return false;
+  }
+  lower_bound();
+  return true;
 }
 
 void ConnectionMemory::disown(std::uint32_t slot) {

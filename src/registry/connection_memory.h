@@ -73,7 +73,9 @@ struct ConnectionMemory {
     std::array<Word, 7> words;
   };
 
-  std::atomic<std::uint32_t> used;  // no row from here on was ever claimed
+  /// In the lower half: no row from here on is in use. In the upper half, the number of changes:
+  /// whoever claims a row changes it, so that nobody who saw the row free can lower it any more.
+  Word used;
   std::array<Row, kRows> rows;
 
   /// How many rows are worth a look.
@@ -96,6 +98,10 @@ struct ConnectionMemory {
   }
   /// What an earlier process of `slot` left is nobody's from now on.
   void disown(std::uint32_t slot);
+
+ private:
+  void raise_bound(std::size_t at_least);
+  void lower_bound();
 };
 
 [[nodiscard]] constexpr std::uint64_t ids_of(std::uint32_t local_id, std::uint32_t remote_id) {

@@ -57,6 +57,42 @@ TEST_F(ConnectionMemoryTest, ARowThatIsUsedAgainIsNotTheOldOne) {
   EXPECT_EQ(memory->read(row), record(2));
 }
 
+TEST_F(ConnectionMemoryTest, RowsAfterTheLastOneInUseAreNotWorthALook) {
+  const RowClaim first = add(5, 1);
+  const RowClaim second = add(5, 2);
+  const RowClaim third = add(5, 3);
+  EXPECT_EQ(memory->bound(), 3u);
+  memory->remove(second);
+  EXPECT_EQ(memory->bound(), 3u);
+  memory->remove(third);
+  EXPECT_EQ(memory->bound(), 1u);
+  memory->remove(first);
+  EXPECT_EQ(memory->bound(), 0u);
+  add(5, 4);
+  EXPECT_EQ(memory->bound(), 1u);
+}
+
+TEST_F(ConnectionMemoryTest, NoRowInUseIsBeyondTheBound) {
+  constexpr std::uint32_t kThreads = 4;
+  constexpr std::uint32_t kRounds = 20'000;
+  std::atomic<int> beyond = 0;
+  const auto work = [&](std::uint32_t slot) {
+    for (std::uint32_t i = 0; i < kRounds; ++i) {
+      const RowClaim one = add(slot, 1);
+      const RowClaim two = add(slot, 2);
+      if (memory->bound() <= two.index) ++beyond;
+      memory->remove(two);
+      if (memory->bound() <= one.index) ++beyond;
+      memory->remove(one);
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (std::uint32_t slot = 1; slot <= kThreads; ++slot) threads.emplace_back(work, slot);
+  threads.clear();
+  EXPECT_EQ(beyond, 0);
+  EXPECT_EQ(add(5, 1).index, 0u) << "all are free";
+}
+
 TEST_F(ConnectionMemoryTest, SaysWhenItIsFull) {
   std::vector<RowClaim> rows;
   for (std::uint32_t i = 0; i < ConnectionMemory::kRows; ++i) rows.push_back(add(5, i + 1));
@@ -129,8 +165,8 @@ TEST_F(ConnectionMemoryTest, WhatCannotBeAConnectionIsNotRead) {
 
 TEST_F(ConnectionMemoryTest, SurvivesAnyContents) {
   std::mt19937_64 random{7};
-  memory->used = UINT32_MAX;
   for (int round = 0; round < 20; ++round) {
+    memory->used = UINT64_MAX;
     for (auto& row : memory->rows) {
       row.head = random();
       for (auto& word : row.words) word = random();
