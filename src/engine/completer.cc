@@ -37,12 +37,6 @@ void start_timers(QueuePair& qp, Instant now) {
   c.early_at = c.early_timeout < timeout / 2 ? early : kNever;
 }
 
-/// The oldest request is another one now.
-void forget_passage(Completer& c) {
-  c.oldest_at.reset();
-  c.answer_at.reset();
-}
-
 /// What leaves next is the oldest that nothing has answered.
 void restart(QueuePair& qp) {
   move_cursor(qp, qp.completer.unacked);
@@ -105,7 +99,7 @@ void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
     c.early_timeout = c.round_trip.timeout();
   }
   note_acknowledged(qp.requester, c.unacked);
-  forget_passage(c);
+  c.peer.answered();
   if (beyond) restart(qp);
   anything_outstanding(qp) ? start_timers(qp, now) : stop_timers(c);
 }
@@ -399,32 +393,9 @@ bool ask_again(QueuePair& qp, Instant now) {
   return lost;
 }
 
-void note_written(Completer& c, const packet::Passage& passage, bool first, Instant now) {
-  if (first) {
-    c.began = now;
-    c.taken = passage.taken;
-    c.received = passage.received;
-    forget_passage(c);
-  }
-  if (!c.oldest_at) c.oldest_at = passage.written;
-}
-
-bool is_on_its_way(QueuePair& qp, const packet::Passage& passage, Instant now) {
+bool waits_for_peer(QueuePair& qp, const packet::Passage& passage, Instant now) {
   Completer& c = qp.completer;
-  if (!anything_outstanding(qp)) return false;
-  // Where there are many processes to a core, all of them make their rings at the beginning.
-  constexpr Duration kToOpen = std::chrono::seconds{2};
-  const bool took_some = std::exchange(c.taken, passage.taken) != passage.taken;
-  const bool gave_some = std::exchange(c.received, passage.received) != passage.received;
-  bool waits = took_some || gave_some || (!passage.open && now - c.began < kToOpen);
-  if (!c.oldest_at) {
-    c.oldest_at = passage.written;
-  } else if (c.answer_at) {
-    waits = passage.unread && passage.received < *c.answer_at;
-  } else if (passage.taken >= *c.oldest_at) {
-    c.answer_at = passage.received + passage.back_room;
-  }
-  if (!waits) return false;
+  if (!anything_outstanding(qp) || !c.peer.is_only_slow(passage, now)) return false;
   c.retries_left = qp.attributes.retry_count;
   start_timers(qp, now);
   return true;
@@ -432,9 +403,9 @@ bool is_on_its_way(QueuePair& qp, const packet::Passage& passage, Instant now) {
 
 void note_held_back(QueuePair& qp, const packet::Passage& passage, Instant now) {
   Completer& c = qp.completer;
-  const bool waits = c.timeout_at != kNever && c.taken == passage.taken;
-  if (anything_outstanding(qp) || waits) return;
-  c.taken = passage.taken;
+  if (anything_outstanding(qp)) return;
+  const bool took_some = c.peer.took_some(passage);
+  if (c.timeout_at != kNever && !took_some) return;
   c.retries_left = qp.attributes.retry_count;
   start_timers(qp, now);
 }

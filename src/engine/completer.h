@@ -10,6 +10,7 @@
 #include "base/psn.h"
 #include "base/time.h"
 #include "engine/credits.h"
+#include "engine/peer_liveness.h"
 #include "engine/round_trip.h"
 #include "engine/window.h"
 #include "packet/frame.h"
@@ -45,13 +46,7 @@ struct Completer {
   Instant early_at = kNever;    // our own, sooner: an answer is overdue, try again for free
   Duration early_timeout{};
   std::optional<Overdue> overdue;  // the last one, until it proves to have been late, not lost
-
-  // For is_on_its_way(), in bytes of packet::Passage.
-  Instant began{};                           // the first request after a time without any
-  std::uint64_t taken = 0;                   // when the timer began
-  std::uint64_t received = 0;                // the same
-  std::optional<std::uint64_t> oldest_at{};  // the oldest request lies before this in the ring
-  std::optional<std::uint64_t> answer_at{};  // and its answer before this in the one back
+  PeerLiveness peer{};             // of one that requests go to by a ring
 };
 
 /// Truesize of one packet of the request, or of its response: what it takes of the window.
@@ -85,13 +80,9 @@ bool ask_again(QueuePair& qp, Instant now);
 /// The path has no room. With nothing of its own under way, the queue pair waits as long as for an
 /// answer: anew whenever the peer takes something, else until the retries are over.
 void note_held_back(QueuePair& qp, const packet::Passage& passage, Instant now);
-/// Requests have left by a ring. `first`: nothing was outstanding before.
-void note_written(Completer& c, const packet::Passage& passage, bool first, Instant now);
-/// The transport timer has expired. Nothing is lost in a ring: as long as the peer takes what lies
-/// before the request, or we have not read what lies before its answer, it is not overdue. Nor is
-/// it while the peer, in its first seconds, has yet to find the ring. True: the timer begins anew,
-/// and that is no retry.
-[[nodiscard]] bool is_on_its_way(QueuePair& qp, const packet::Passage& passage, Instant now);
+/// The transport timer has expired. True: the peer is only slow, and it begins anew; that is no
+/// retry.
+[[nodiscard]] bool waits_for_peer(QueuePair& qp, const packet::Passage& passage, Instant now);
 
 void stop_timers(Completer& c);
 /// When expire_retry_timers() has something to do.

@@ -14,7 +14,7 @@ void expire(Services& services, QueuePair& qp, const packet::FrameSink& sink, In
   expire(qp.requester, now);
   expire(qp.responder);
   const bool overdue = now >= qp.completer.timeout_at;
-  if (overdue && goes_by_rings(qp) && is_on_its_way(qp, passage_to_peer(qp, sink), now)) return;
+  if (overdue && goes_by_rings(qp) && waits_for_peer(qp, passage_to_peer(qp, sink), now)) return;
   expire_retry_timers(services, qp, now);
 }
 

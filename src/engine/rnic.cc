@@ -151,7 +151,7 @@ Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
   if (sent != Sent::stalled) sent = transmit_responses(services_, qp, sink, kTurn);
   if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
   if (qp.requester.end != before && goes_by_rings(qp)) {
-    note_written(qp.completer, passage_to_peer(qp, sink), first, now);
+    qp.completer.peer.sent(passage_to_peer(qp, sink), first, now);
   }
   return sent;
 }

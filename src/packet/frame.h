@@ -74,7 +74,7 @@ struct Passage {
   std::uint64_t received = 0;   // of what the receiver has written to us
   std::uint64_t back_room = 0;  // so much may lie on the way back
   bool unread = false;          // something does
-  bool open = false;            // the receiver has found the path
+  bool unopened = false;        // the receiver has yet to find the path
 };
 
 /// Room for frames of one size, one behind another.

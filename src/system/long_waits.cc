@@ -40,11 +40,6 @@ ssize_t wait_and_recv(int fd, void* into, std::size_t size, int flags) {
   return cancellable([=] { return recv(fd, into, size, flags); });
 }
 
-int wait_for_epoll(int epoll) {
-  epoll_event event{};
-  return cancellable([&] { return kernel::epoll_wait(epoll, &event, 1, -1); });
-}
-
 int wait_for_signal() {
   return cancellable([] { return poll(nullptr, 0, -1); });
 }

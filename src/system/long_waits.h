@@ -11,8 +11,6 @@ namespace verbena::kernel {
 
 [[nodiscard]] ssize_t wait_and_read(int fd, void* into, std::size_t size);
 [[nodiscard]] ssize_t wait_and_recv(int fd, void* into, std::size_t size, int flags);
-/// Until one of the descriptors of an epoll set is ready; -1 and EINTR: a signal.
-[[nodiscard]] int wait_for_epoll(int epoll);
 /// Until a signal comes: -1 and EINTR.
 int wait_for_signal();
 

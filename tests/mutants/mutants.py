@@ -1101,19 +1101,19 @@ MUTANTS = [
      "if (false) note_held_back"),
     # Host.WhoWaitsForRoomAtASlowPeerIsNotGivenUp
     ("held-back-by-a-slow-peer-is-given-up", "src/engine/completer.cc",
-     "c.timeout_at != kNever && c.taken == passage.taken;",
-     "c.timeout_at != kNever;"),
+     "if (c.timeout_at != kNever && !took_some) return;",
+     "if (c.timeout_at != kNever) return;"),
     # Host.WhoWaitsForAnAnswerOfASlowPeerDoesNotGiveItUp
-    ("slow-peers-use-up-retries", "src/engine/completer.cc",
-     "bool waits = took_some || gave_some ||",
-     "bool waits ="),
+    ("slow-peers-use-up-retries", "src/engine/peer_liveness.h",
+     "return took || gave ||",
+     "return"),
     # Host.AStoppedPeerIsGivenUpAfterAllTries
-    ("stopped-peers-are-waited-for", "src/engine/completer.cc",
-     "bool waits = took_some || gave_some ||",
-     "bool waits = true ||"),
+    ("stopped-peers-are-waited-for", "src/engine/peer_liveness.h",
+     "return took || gave ||",
+     "return true ||"),
     # Host.APeerThatTakesAllAndDoesNotAnswerIsGivenUp
-    ("silent-peers-are-waited-for", "src/engine/completer.cc",
-     "} else if (passage.taken >= *c.oldest_at) {",
+    ("silent-peers-are-waited-for", "src/engine/peer_liveness.h",
+     "} else if (p.taken >= *oldest_at_) {",
      "} else if (false) {"),
     # HostProperty.TheWayChangesOnlyBetweenPackets
     ("way-changes-between-any-packets", "src/engine/requester.cc",

@@ -36,7 +36,7 @@ class HostRing {
   }
   void commit() { writer_.commit(header_); }
   [[nodiscard]] packet::Passage passage() const {
-    return {.written = writer_.written(), .taken = consumed_, .open = true};
+    return {.written = writer_.written(), .taken = consumed_};
   }
   /// False: there was nothing.
   bool publish() { return writer_.publish(); }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 
 #include "host/clock.h"
 #include "system/kernel_calls.h"
@@ -93,7 +94,8 @@ EventWait::Watch::End EventWait::sleep(CompletionChannel& channel) {
     CompletionChannel& channel;
   };
   const Sleeper sleeper{*this, channel};
-  const int n = kernel::wait_for_epoll(rings_.get());
+  std::uint64_t rings = 0;
+  const ssize_t n = kernel::wait_and_read(bell_, &rings, sizeof rings);
   const std::lock_guard lock{mutex_};
   if (slept_for_ == nullptr) return Watch::channel_gone;
   return n < 0 ? Watch::signal : Watch::event;

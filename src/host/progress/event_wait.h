@@ -27,7 +27,7 @@ class EventWait {
   EventWait(const EventWait&) = delete;
   EventWait& operator=(const EventWait&) = delete;
 
-  /// An eventfd that other processes write to.
+  /// An eventfd that other processes write to, and that a read waits for.
   [[nodiscard]] Status set_bell(int bell);
 
   /// As CompletionChannel::get(). A thread may be cancelled in it.

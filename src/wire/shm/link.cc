@@ -109,7 +109,7 @@ packet::Passage Link::passage() const {
           .received = reader_ ? reader_->position() : 0,
           .back_room = kMostRingBytes,
           .unread = ready(),
-          .open = complete()};
+          .unopened = !complete()};
 }
 
 bool Link::say_starved() {

@@ -30,7 +30,7 @@ constexpr std::size_t kTurn = 64;
 }  // namespace
 
 Result<std::unique_ptr<ShmWire>> ShmWire::create(registry::Registry& registry) {
-  Fd bell{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  Fd bell{::eventfd(0, EFD_CLOEXEC)};  // a thread may wait in a read, which a signal may restart
   if (!bell) {
     return system_error(errno, "eventfd for the wire between processes",
                         "raise the limit of open files (ulimit -n) if it is reached");

@@ -139,8 +139,8 @@ class ShmWire final : public Wire, registry::Watcher {
   void take_offer(const Offer& offer, std::span<Fd> descriptors, DatagramSink& sink);
   /// Our end for what is offered. nullptr: it is refused.
   [[nodiscard]] shm::Link* link_for(const Offer& offer, DatagramSink& sink);
-  /// A write to it never waits, and does nothing else. False: it is no bell.
-  [[nodiscard]] bool take_bell(const Fd& bell) const;
+  /// Not a pipe, say, which a write to could end the program.
+  [[nodiscard]] bool is_bell(const Fd& descriptor) const;
   void take_refusal(std::uint32_t slot, std::uint64_t id, DatagramSink& sink);
   /// The process of `slot` is there, but the link to it is of no use.
   void give_up(std::uint32_t slot, DatagramSink& sink);

@@ -255,7 +255,7 @@ void ShmWire::take_offer(const Offer& offer, std::span<Fd> descriptors, Datagram
                      descriptors[Message::kSegment] && descriptors[Message::kBell];
   auto other = whole ? Segment::map(descriptors[Message::kSegment])
                      : Error{EMFILE, "no descriptor is free for the ring of another process"};
-  if (other && !take_bell(descriptors[Message::kBell])) {
+  if (other && !is_bell(descriptors[Message::kBell])) {
     other = Error{EPROTO, "another process offers a bell that is none"};
   }
   if (!other) {
@@ -273,14 +273,12 @@ void ShmWire::take_offer(const Offer& offer, std::span<Fd> descriptors, Datagram
   touch(*link);
 }
 
-bool ShmWire::take_bell(const Fd& bell) const {
-  // All descriptors without a file of their own share an inode. A write to others of them fails.
+bool ShmWire::is_bell(const Fd& descriptor) const {
+  // All descriptors without a file of their own share an inode. A write to any other of them fails.
   struct stat theirs {};
   struct stat ours {};
-  if (::fstat(bell.get(), &theirs) != 0 || ::fstat(bell_.get(), &ours) != 0) return false;
-  if (theirs.st_dev != ours.st_dev || theirs.st_ino != ours.st_ino) return false;
-  const int flags = kernel::fcntl(bell.get(), F_GETFL);
-  return flags >= 0 && kernel::fcntl(bell.get(), F_SETFL, flags | O_NONBLOCK) == 0;
+  if (::fstat(descriptor.get(), &theirs) != 0 || ::fstat(bell_.get(), &ours) != 0) return false;
+  return theirs.st_dev == ours.st_dev && theirs.st_ino == ours.st_ino;
 }
 
 void ShmWire::member_died(std::uint32_t slot) {

@@ -87,17 +87,6 @@ TEST_F(Offers, WithABellThatIsNoneAreRefused) {
   EXPECT_FALSE(a.wire->in_use());
 }
 
-TEST_F(Offers, ABellThatIsFullHoldsNobodyUp) {
-  const std::uint64_t most = ~std::uint64_t{0} - 1;
-  ASSERT_EQ(::fcntl(b.bell.get(), F_SETFL, 0), 0);  // it would wait
-  ASSERT_EQ(::write(b.bell.get(), &most, sizeof most), ssize_t{sizeof most});
-  b.offer(a, 5);
-  ASSERT_TRUE(drive([&] { return b.heard.size() == 1; }, a, b));
-  b.segment.page().sleep.store(1);
-  ASSERT_TRUE(a.send(b, frame_for(b.qpn(), 100, 0)));
-  a.wire->flush();
-}
-
 TEST_F(Offers, OfAnotherSlotAreIgnored) {
   const Process c{3};
   for (const std::uint32_t slot : {0u, a.slot(), c.slot(), std::uint32_t{Qpn::kSlots}, ~0u}) {
