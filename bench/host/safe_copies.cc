@@ -152,10 +152,6 @@ int main() {
       {"pwrite to memfd", [&](char* p, std::size_t n) { return whole(pwrite(m.fd, p, n, 0), n); }},
       {"guarded copy",
        [&](char* p, std::size_t n) { return verbena::memory::guarded_gather(m.frames, p, n); }},
-      {"guarded, streamed",
-       [&](char* p, std::size_t n) {
-         return verbena::memory::guarded_gather_streamed(m.frames, p, n);
-       }},
   };
 
   fmt::print("{:<24}{:>10}{:>10}{:>10}{:>10}   ns per copy of so many bytes\n", "", 8, 64, 1024,

@@ -171,35 +171,6 @@ verbena_guarded_gather:
   .cfi_endproc
   .size verbena_guarded_gather, . - verbena_guarded_gather
 
-  .p2align 6
-  .type verbena_guarded_gather_streamed, @function
-verbena_guarded_gather_streamed:
-  .cfi_startproc
-  endbr64
-  test  $63, %dil
-  jnz   verbena_guarded_gather
-  test  $7, %sil
-  jnz   verbena_guarded_gather
-  cmp   $64, %rdx
-  jb    verbena_guarded_gather
-2:
-  movups   (%rsi), %xmm0
-  movups 16(%rsi), %xmm1
-  movups 32(%rsi), %xmm2
-  movups 48(%rsi), %xmm3
-  movntps %xmm0,   (%rdi)
-  movntps %xmm1, 16(%rdi)
-  movntps %xmm2, 32(%rdi)
-  movntps %xmm3, 48(%rdi)
-  add   $64, %rsi
-  add   $64, %rdi
-  sub   $64, %rdx
-  cmp   $64, %rdx
-  jae   2b
-  jmp   verbena_guarded_gather
-  .cfi_endproc
-  .size verbena_guarded_gather_streamed, . - verbena_guarded_gather_streamed
-
 verbena_guarded_copies_end:
   .cfi_startproc
   endbr64
@@ -347,28 +318,6 @@ verbena_guarded_gather:
   .cfi_endproc
   .size verbena_guarded_gather, . - verbena_guarded_gather
 
-  .type verbena_guarded_gather_streamed, %function
-verbena_guarded_gather_streamed:
-  .cfi_startproc
-  bti   c
-  tst   x1, #7
-  b.ne  verbena_guarded_gather
-  cmp   x2, #64
-  b.ls  verbena_guarded_gather
-1:
-  ldp   q0, q1, [x1]
-  ldp   q2, q3, [x1, #32]
-  stnp  q0, q1, [x0]
-  stnp  q2, q3, [x0, #32]
-  add   x1, x1, #64
-  add   x0, x0, #64
-  sub   x2, x2, #64
-  cmp   x2, #64
-  b.hi  1b
-  b     verbena_guarded_gather
-  .cfi_endproc
-  .size verbena_guarded_gather_streamed, . - verbena_guarded_gather_streamed
-
 verbena_guarded_copies_end:
   .cfi_startproc
   bti   j
@@ -388,8 +337,6 @@ extern "C" {
                                                           std::size_t bytes);
 [[gnu::visibility("hidden")]] int verbena_guarded_gather(void* to, const void* from,
                                                          std::size_t bytes);
-[[gnu::visibility("hidden")]] int verbena_guarded_gather_streamed(void* to, const void* from,
-                                                                  std::size_t bytes);
 [[gnu::visibility("hidden")]] extern const char verbena_guarded_copies_begin[];
 [[gnu::visibility("hidden")]] extern const char verbena_guarded_copies_end[];
 }
@@ -403,19 +350,6 @@ bool guarded_scatter(void* to, const void* from, std::size_t bytes) {
 bool guarded_gather(void* to, const void* from, std::size_t bytes) {
   return verbena_guarded_gather(to, from, bytes) != 0;
 }
-
-bool guarded_gather_streamed(void* to, const void* from, std::size_t bytes) {
-  return verbena_guarded_gather_streamed(to, from, bytes) != 0;
-}
-
-#if defined(__x86_64__)
-bool streaming_pays() {
-  static const bool pays = __builtin_cpu_is("amd") != 0;
-  return pays;
-}
-#else
-bool streaming_pays() { return false; }
-#endif
 
 std::uintptr_t landing_of_guarded_copy(std::uintptr_t pc) {
   const auto begin = reinterpret_cast<std::uintptr_t>(verbena_guarded_copies_begin);
@@ -431,8 +365,6 @@ namespace verbena::memory {
 
 bool guarded_scatter(void*, const void*, std::size_t) { return false; }
 bool guarded_gather(void*, const void*, std::size_t) { return false; }
-bool guarded_gather_streamed(void*, const void*, std::size_t) { return false; }
-bool streaming_pays() { return false; }
 std::uintptr_t landing_of_guarded_copy(std::uintptr_t) { return 0; }
 
 }  // namespace verbena::memory

@@ -34,14 +34,6 @@ inline constexpr bool kHasGuardedCopy = false;
 /// Out of the program's memory, whose words stay whole.
 [[nodiscard]] bool guarded_gather(void* to, const void* from, std::size_t bytes);
 
-/// guarded_gather() with stores around the cache where `to` begins a cache line and `from` a word,
-/// for large copies that another core reads. Those stores have no order of their own: a store fence
-/// publishes them.
-[[nodiscard]] bool guarded_gather_streamed(void* to, const void* from, std::size_t bytes);
-/// Another core gets bytes faster when they don't lie in this one's cache. So it is on processors
-/// of AMD, and not on Intel's: docs/decisions/018-streamed-stores.md.
-[[nodiscard]] bool streaming_pays();
-
 /// Where to go on when the instruction at `pc` has faulted. 0: it is none of these copies.
 [[nodiscard]] std::uintptr_t landing_of_guarded_copy(std::uintptr_t pc);
 

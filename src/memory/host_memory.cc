@@ -20,8 +20,6 @@ namespace {
 /// The ICRC of one frame and the headers of the next.
 constexpr std::size_t kMaxGap = 128;
 constexpr std::size_t kMaxPieces = 128;
-/// Bytes that are worth going around the cache.
-constexpr std::size_t kStreamFrom = 4096;
 
 }  // namespace
 
@@ -58,13 +56,9 @@ bool HostMemory::scatter(std::span<const std::uint8_t> from, std::span<const Seg
 bool HostMemory::gather_parts(std::uint64_t address, const FrameParts& into) {
   if (!faults_are_caught()) return write_frames(address, into);
   const std::size_t size = into.first.size();
-  // What goes into a ring is read by another core; frames for a socket are read by this one.
-  const bool streamed =
-      size * into.count >= kStreamFrom && streaming_pays() && !frames_.hold(into.first);
-  const auto copy = streamed ? &guarded_gather_streamed : &guarded_gather;
   for (std::size_t i = 0; i < into.count; ++i) {
     const auto* const from = reinterpret_cast<const void*>(address + i * size);
-    if (!copy(into[i].data(), from, size)) return write_frames(address, into);
+    if (!guarded_gather(into[i].data(), from, size)) return write_frames(address, into);
   }
   return true;
 }

@@ -4,23 +4,12 @@
 #include <atomic>
 #include <cstring>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace verbena::wire::shm {
 namespace {
 
 /// The word that publishes a record.
 std::atomic_ref<std::uint32_t> size_of(RecordHeader* header) {
   return std::atomic_ref{header->size};
-}
-
-/// Frames may have been written around the cache, and those stores have no order of their own.
-void order_streamed_stores() {
-#if defined(__SSE2__)
-  _mm_sfence();
-#endif
 }
 
 }  // namespace
@@ -79,7 +68,6 @@ void RingWriter::commit(RecordHeader header) {
 bool RingWriter::publish() {
   if (first_size_ == 0) return false;
   size_of(header_at(head_)).store(0, std::memory_order_relaxed);
-  order_streamed_stores();
   size_of(header_at(first_)).store(first_size_, std::memory_order_release);
   first_size_ = 0;
   published_ = end_;
@@ -115,6 +103,8 @@ std::optional<RingReader::Record> RingReader::next() {
     const std::size_t body = offset_ + sizeof(RecordHeader);
     offset_ = wraps ? 0 : offset_ + size;
     if (wraps) continue;
+    // The one behind the next, if they are of a size. Each line comes from another core.
+    if (offset_ + size < ring_.size()) __builtin_prefetch(ring_.data() + offset_ + size);
     record.body = ring_.subspan(body, size - sizeof(RecordHeader));
     return record;
   }
