@@ -25,6 +25,7 @@ verbena_guarded_scatter:
   cmp   $64, %rdx
   jb    3f
 2:
+  prefetcht0 3072(%rsi)         # the next frame, too: see decision 018
   movups   (%rsi), %xmm0
   movups 16(%rsi), %xmm1
   movups 32(%rsi), %xmm2
