@@ -7,15 +7,19 @@
 One target with both listeners, pinned to a core, with a disk in its memory; the initiator is pinned to
 another core. Both poll. Medians of interleaved rounds; the goal is TCP's rate.
 
-How to build SPDK 26.05 on Debian 12, with Debian's DPDK (libdpdk-dev 22.11) and python3-tabulate;
-isa-l c196241 and isa-l_crypto 07d0b25 lie in SPDK's folder:
+How to build SPDK 26.05 on Debian 12, with Debian's DPDK (libdpdk-dev 22.11), libaio-dev, libfuse3-dev,
+libjson-c-dev, libncurses-dev, uuid-dev, nasm, python3-jinja2, python3-pyelftools and python3-tabulate (for
+/usr/bin/python3); isa-l c196241 and isa-l_crypto 07d0b25 lie in SPDK's folder:
 
   sed -i 's/minor > 4/minor > 11/' lib/env_dpdk/pci_dpdk.c
   sed -i 's/rte_log rte_telemetry rte_argparse/rte_telemetry/' lib/env_dpdk/env.mk
   sed -i -E '/^DIRS-y \\+= (trace|trace_record|iscsi_tgt|spdk_tgt|spdk_lspci|spdk_top|spdk_dd)$/d' app/Makefile
   ./configure --with-dpdk --with-rdma --with-shared --disable-tests --disable-unit-tests \\
     --disable-examples --without-vhost --without-virtio --without-crypto
-  make lib module include && make -C app
+  for d in isalbuild isalcryptobuild include lib; do make -C $d; done
+  for m in sock blob accel keyring scheduler env_dpdk bdev blobfs event fsdev bdev event; do
+    make -k -C module/$m; done   # the second time for what the first one missed
+  make -C app
 """
 import json
 import os

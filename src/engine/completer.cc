@@ -76,7 +76,7 @@ void note_ghost(QueuePair& qp, const packet::Packet& p, Instant now) {
 bool was_away(const QueuePair& qp, Instant now) {
   const Completer& c = qp.completer;
   return c.overdue && !c.overdue->answered &&
-         now - c.overdue->asked_again_at > c.round_trip.longest_likely();
+         now - c.overdue->asked_again_at > c.round_trip.timeout();
 }
 
 /// The peer answers, packets that took `cost` of the window: retries begin anew.
@@ -381,6 +381,7 @@ void begin(Completer& c, const QpAttributes& attributes) {
 
 void change_way(Completer& c, const QpAttributes& attributes, packet::Way way) {
   c.overdue.reset();
+  c.peer = {};
   c.window = way == packet::Way::host ? Window::lossless() : Window{attributes.path_mtu};
   if (way == packet::Way::host) c.early_at = kNever;
 }
@@ -389,6 +390,7 @@ bool ask_again(QueuePair& qp, Instant now) {
   const bool lost = qp.reliable() && qp.requester.course.way == packet::Way::host &&
                     takes_responses(qp.state.load(std::memory_order_relaxed)) &&
                     anything_outstanding(qp);
+  qp.completer.peer = {};  // the next ring counts anew
   if (lost) qp.completer.early_at = now;
   return lost;
 }

@@ -13,7 +13,8 @@ Instant next_deadline(const QueuePair& qp) {
 void expire(Services& services, QueuePair& qp, const packet::FrameSink& sink, Instant now) {
   expire(qp.requester, now);
   expire(qp.responder);
-  const bool overdue = now >= qp.completer.timeout_at;
+  const bool lost = now >= qp.completer.early_at;  // with its ring
+  const bool overdue = now >= qp.completer.timeout_at && !lost;
   if (overdue && goes_by_rings(qp) && waits_for_peer(qp, passage_to_peer(qp, sink), now)) return;
   expire_retry_timers(services, qp, now);
 }

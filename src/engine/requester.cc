@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/bytes.h"
 #include "engine/frames_ahead.h"
 #include "engine/queue_pair.h"
 #include "engine/scatter_gather.h"
@@ -131,7 +132,7 @@ bool fill(Services& services, QueuePair& qp, const SendWqe& wqe, std::uint32_t o
   if (into.empty()) return true;
   if (wqe.request.inlined) {
     const auto bytes = qp.sq.inline_bytes(qp.requester.wqe).subspan(offset, into.size());
-    std::copy(bytes.begin(), bytes.end(), into.begin());
+    copy_without_call(into.data(), bytes.data(), bytes.size());
     return true;
   }
   return resolve(services.keys, qp.pd, qp.sq.sges(qp.requester.wqe), offset,

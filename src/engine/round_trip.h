@@ -40,10 +40,10 @@ class RoundTrip {
   /// once for a while, and then not for a turn of the scheduler, which no variation foretells.
   void was_late(Instant now) { raise_to(2 * least_, now); }
 
-  /// An answer that takes longer was lost, or its sender was away.
-  [[nodiscard]] Duration longest_likely() const { return smoothed_ + 4 * variation_; }
   /// After this long without an answer, a loss is likely.
-  [[nodiscard]] Duration timeout() const { return std::max(longest_likely(), least_); }
+  [[nodiscard]] Duration timeout() const {
+    return std::max<Duration>(smoothed_ + 4 * variation_, least_);
+  }
 
  private:
   static constexpr Duration kLeast = std::chrono::milliseconds{1};

@@ -17,18 +17,21 @@ void Wires::add(std::unique_ptr<wire::ShmWire> shm) {
   reserved_ = lines_.front().outermost;
 }
 
-packet::Course Wires::course_of(wire::Carriage carriage) {
+packet::Course Wires::course_of(wire::Carriage carriage, const packet::Flow& flow) const {
   using packet::Detour;
-  using packet::Way;
+  // Without a network, requests wait for rings, which are offered again, until their timers end
+  // them.
+  const bool nowhere_else = network_forbidden_ || rings_alone(flow.source);
+  const packet::Way otherwise = nowhere_else ? packet::Way::host : packet::Way::network;
   switch (carriage) {
     case wire::Carriage::carried:
-      return {Way::host, Detour::none};
+      return {packet::Way::host, Detour::none};
     case wire::Carriage::other_host:
-      return {Way::network, Detour::other_host};
+      return {otherwise, Detour::other_host};
     case wire::Carriage::peer_declines:
-      return {Way::network, Detour::peer_declines};
+      return {otherwise, Detour::peer_declines};
     case wire::Carriage::no_memory:
-      return {Way::network, Detour::no_memory};
+      return {otherwise, Detour::no_memory};
   }
   return {};
 }

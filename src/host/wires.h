@@ -38,7 +38,7 @@ class Wires final : public packet::FrameSink {
   void forgo_shm(packet::Detour why) { no_shm_ = why; }
   /// What choose_way() would say now, as far as it can be told without doing anything for it.
   [[nodiscard]] packet::Course expected_way(const packet::Flow& flow, Qpn to) const {
-    return shm_ != nullptr ? course_of(shm_->would_carry(flow, to))
+    return shm_ != nullptr ? course_of(shm_->would_carry(flow, to), flow)
                            : packet::Course{.detour = no_shm_};
   }
   /// A process of this host has the queue pair, as far as its number says.
@@ -83,7 +83,7 @@ class Wires final : public packet::FrameSink {
 
   // packet::FrameSink: what the engine sends.
   [[nodiscard]] packet::Course choose_way(const packet::Flow& flow, Qpn to) override {
-    return shm_ != nullptr ? course_of(shm_->carriage(flow, to))
+    return shm_ != nullptr ? course_of(shm_->carriage(flow, to), flow)
                            : packet::Course{.detour = no_shm_};
   }
   [[nodiscard]] std::span<std::uint8_t> reserve(const packet::Flow& flow, Qpn to,
@@ -172,7 +172,7 @@ class Wires final : public packet::FrameSink {
   void abandon();
 
  private:
-  [[nodiscard]] static packet::Course course_of(wire::Carriage carriage);
+  [[nodiscard]] packet::Course course_of(wire::Carriage carriage, const packet::Flow& flow) const;
 
   std::unique_ptr<wire::Capture> capture_;
   wire::Network& network_;

@@ -99,9 +99,9 @@ void run_beside_others(World& world, Node& peer, int turns) {
   const auto pass = [&](Duration time) { (void)world.run_until([] { return false; }, time); };
   for (int i = 0; i < turns; ++i) {
     peer.stopped = true;
-    pass(4ms);
+    pass(5ms);
     peer.stopped = false;
-    pass(4ms);
+    pass(5ms);
   }
 }
 

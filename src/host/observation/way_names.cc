@@ -34,7 +34,8 @@ std::string_view text_of(Detour detour) {
     case Detour::none:
       return "";
     case Detour::other_host:
-      return "the peer is not a process of this user in this network namespace";
+      return "the peer is not a process of this user in this network namespace, or doesn't receive "
+             "at that address";
     case Detour::peer_declines:
       return "the peer declines (--pcap, --faults or --wire udp there, or no memory or "
              "descriptors)";

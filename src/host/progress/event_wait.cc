@@ -103,7 +103,10 @@ EventWait::Watch::End EventWait::sleep(CompletionChannel& channel) {
 
 bool EventWait::machine_is_busy(Instant now) {
   const std::unique_lock lock{asking_, std::try_to_lock};
-  return lock.owns_lock() && !cores_.exists(now, 0);
+  if (!lock.owns_lock()) return machine_was_busy();
+  const bool busy = !cores_.exists(now, 0);
+  busy_.store(busy, std::memory_order_relaxed);
+  return busy;
 }
 
 void EventWait::rest(Instant now, const engine::CompletionQueue& polled) {

@@ -57,9 +57,10 @@ void Link::abandon() {
 
 packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std::size_t count) {
   reserved_ = 0;
-  to_send_ = {flow.source.bytes(), flow.destination.bytes()};
-  with_addresses_ = to_send_ != sent_;
-  const std::size_t prefix = with_addresses_ ? sizeof to_send_ : 0;
+  from_ = flow.source;
+  to_ = flow.destination;
+  with_addresses_ = !(from_ == sent_from_ && to_ == sent_to_);
+  const std::size_t prefix = with_addresses_ ? sizeof(Addresses) : 0;
   const std::size_t gap = size < kAlignFrom ? 0 : -(sizeof header_ + prefix + size) % kAlignment;
   const std::size_t bytes = size + packet::kIcrcSize;
   const std::size_t most = with_addresses_ ? 1 : count;
@@ -80,7 +81,10 @@ packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std
              .hop_limit = flow.hop_limit,
              .flags = with_addresses_ ? RecordHeader::kAddresses : std::uint8_t{0},
              .gap = static_cast<std::uint8_t>(gap)};
-  if (with_addresses_) std::memcpy(rooms.first, &to_send_, sizeof to_send_);
+  if (with_addresses_) {
+    const Addresses addresses{from_.bytes(), to_.bytes()};
+    std::memcpy(rooms.first, &addresses, sizeof addresses);
+  }
   const std::size_t all = (rooms.count - 1) * rooms.stride + size;
   return {{rooms.first + prefix + gap, all}, size, rooms.stride, rooms.count};
 }
@@ -89,7 +93,10 @@ void Link::commit() {
   if (reserved_ == 0) return;
   --reserved_;
   writer_.commit(header_);
-  if (with_addresses_) sent_ = to_send_;
+  if (with_addresses_) {
+    sent_from_ = from_;
+    sent_to_ = to_;
+  }
   if (writer_.unpublished() >= kPublishFrom) publish();
 }
 

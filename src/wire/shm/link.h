@@ -95,7 +95,6 @@ class Link {
   struct Addresses {
     IpAddress::Bytes source{};
     IpAddress::Bytes destination{};
-    friend bool operator==(const Addresses&, const Addresses&) = default;
   };
 
   /// False: the other process says what can't be.
@@ -117,8 +116,11 @@ class Link {
   Fd bell_{};  // the other's
 
   RingWriter writer_;
-  Addresses sent_{};  // by the last record that had any
-  Addresses to_send_{};
+  // Of the last record that had any, and of the one that is reserved.
+  IpAddress sent_from_{};
+  IpAddress sent_to_{};
+  IpAddress from_{};
+  IpAddress to_{};
   bool with_addresses_ = false;  // the record that is reserved
   RecordHeader header_{};
   std::size_t reserved_ = 0;

@@ -113,7 +113,7 @@ std::size_t ShmWire::receive(DatagramSink& sink) {
     Link& link = *live_[i];
     if (link.ready()) frames += receive_from(link, kTurn, sink);
     if (link.broken() || (link.closed() && !link.finished())) {
-      give_up(link.slot(), sink);
+      give_up(link.slot(), Carriage::peer_declines, sink);
     } else if (link.finished() && !link.ready()) {
       drop_link(link.slot());
     } else {
@@ -135,7 +135,7 @@ std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& si
       const auto datagram = link.next();
       if (!datagram) break;
       ++frames;
-      deliver(*datagram, link, frames < most && link.ready(), sink);
+      deliver(*datagram, link.slot(), frames < most && link.ready(), sink);
     }
   } catch (...) {  // there is no memory for what the last one asks for
     end_turn();
@@ -151,18 +151,14 @@ std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& si
   return frames;
 }
 
-void ShmWire::deliver(packet::Datagram d, Link& from, bool more, DatagramSink& sink) {
-  // What a dead process has left is taken, though nothing tells any more where it received.
-  const bool ends_fit =
-      from.finished() ? is_open(d.destination)
-                      : joins(from.slot(), {.source = d.destination, .destination = d.source});
-  if (!ends_fit || d.bytes.size() < kLeastFrame) {
+void ShmWire::deliver(packet::Datagram d, std::uint32_t sender, bool more, DatagramSink& sink) {
+  if (!is_open(d.destination) || d.bytes.size() < kLeastFrame) {
     ++counters_.malformed;
     if (observer_ != nullptr) observer_->dropped("malformed", d);
     return;
   }
   d.way = packet::Way::host;
-  d.sender = from.slot();
+  d.sender = sender;
   if (d.bytes.size() <= kCopied) {
     std::memcpy(copy_.data(), d.bytes.data(), d.bytes.size());
     d.bytes = std::span{copy_}.first(d.bytes.size());

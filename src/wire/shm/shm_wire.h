@@ -119,10 +119,15 @@ class ShmWire final : public Wire, registry::Watcher {
     std::uint64_t answers = 0;
   };
   [[nodiscard]] shm::Link* link_to(std::uint32_t slot);
-  /// One that is offered. `answers`: the offer that it answers; 0: none.
-  [[nodiscard]] shm::Link* make_link(std::uint32_t slot, std::uint64_t answers);
+  /// nullopt: there is no memory, or all that rings may have is in use.
+  [[nodiscard]] std::optional<shm::Segment::Made> new_segment();
+  /// To the process of `slot`, which is offered it, or to this one. nullptr: that failed.
+  [[nodiscard]] shm::Link* make_link(std::uint32_t slot);
+  [[nodiscard]] shm::Link* make_own_link(shm::Segment::Made made);
+  /// nullptr: the other process is gone, and `made` as it was.
+  [[nodiscard]] shm::Link* offer_link(Offer offer, shm::Segment::Made&& made);
   /// One that takes what the process has published by now, and goes.
-  [[nodiscard]] shm::Link* make_last_link(std::uint32_t slot);
+  [[nodiscard]] shm::Link* make_last_link(std::uint32_t slot, shm::Segment::Made&& made);
   shm::Link* add_link(std::unique_ptr<shm::Link> link);
   [[nodiscard]] bool is_open(const IpAddress& address) const;
   [[nodiscard]] bool receives_at(std::uint32_t slot, const packet::Flow& flow) const;
@@ -134,8 +139,8 @@ class ShmWire final : public Wire, registry::Watcher {
   void refuse(std::uint32_t slot, std::uint64_t id);
   /// Offers a link, unless that is too soon after it was in vain.
   [[nodiscard]] Carriage ask(std::uint32_t slot);
-  /// … and has not accepted since.
-  [[nodiscard]] bool has_refused(std::uint32_t slot) const;
+  /// While the offer is not answered.
+  [[nodiscard]] Carriage offered(std::uint32_t slot) const;
   void take_offer(const Offer& offer, std::span<Fd> descriptors, DatagramSink& sink);
   /// Our end for what is offered. nullptr: it is refused.
   [[nodiscard]] shm::Link* link_for(const Offer& offer, DatagramSink& sink);
@@ -143,10 +148,10 @@ class ShmWire final : public Wire, registry::Watcher {
   [[nodiscard]] bool is_bell(const Fd& descriptor) const;
   void take_refusal(std::uint32_t slot, std::uint64_t id, DatagramSink& sink);
   /// The process of `slot` is there, but the link to it is of no use.
-  void give_up(std::uint32_t slot, DatagramSink& sink);
+  void give_up(std::uint32_t slot, Carriage why, DatagramSink& sink);
   void enlarge(shm::Link& link);
   std::size_t receive_from(shm::Link& link, std::size_t most, DatagramSink& sink);
-  void deliver(packet::Datagram d, shm::Link& from, bool more, DatagramSink& sink);
+  void deliver(packet::Datagram d, std::uint32_t sender, bool more, DatagramSink& sink);
   void drop_link(std::uint32_t slot);
   void touch(shm::Link& link);
   [[nodiscard]] unsigned interface_of(const IpAddress& address) const;
@@ -162,7 +167,7 @@ class ShmWire final : public Wire, registry::Watcher {
   bool asleep_ = false;
   struct Pause {
     Instant until{};
-    Duration length{};
+    Duration length{};  // {}: no link was given up
     Carriage why{};
   };
   std::unordered_map<std::uint32_t, Pause> pauses_;  // by slot, until they accept

@@ -83,7 +83,7 @@ Carriage ShmWire::would_carry(const packet::Flow& flow, Qpn to) const {
   }
   if (const Link* link = links_[slot].get()) {
     if (link->closed()) return Carriage::peer_declines;
-    return link->complete() || !has_refused(slot) ? Carriage::carried : Carriage::peer_declines;
+    return link->complete() ? Carriage::carried : offered(slot);
   }
   if (!registry_.held(slot)) return Carriage::other_host;
   return takes_rings(slot) ? Carriage::carried : Carriage::peer_declines;
@@ -99,17 +99,19 @@ Carriage ShmWire::ask(std::uint32_t slot) {
   const auto pause = pauses_.find(slot);
   const Instant now = monotonic_now();
   if (pause != pauses_.end() && now < pause->second.until) return pause->second.why;
-  if (make_link(slot, 0) != nullptr) {
-    // What is sent to one that refuses is lost: so it gets nothing until it has accepted.
-    return has_refused(slot) ? Carriage::peer_declines : Carriage::carried;
-  }
-  pauses_[slot] = {.until = now + kAskSoon, .why = Carriage::no_memory};
-  return Carriage::no_memory;
+  if (make_link(slot) != nullptr) return offered(slot);
+  Pause& again = pauses_[slot];
+  again.until = now + kAskSoon;
+  if (again.length == Duration{}) again.why = Carriage::no_memory;
+  return again.why;
 }
 
-bool ShmWire::has_refused(std::uint32_t slot) const {
+/// What is sent into a ring that is refused is lost. So whoever gave up a link gets nothing by the
+/// next one until it has accepted.
+Carriage ShmWire::offered(std::uint32_t slot) const {
   const auto pause = pauses_.find(slot);
-  return pause != pauses_.end() && pause->second.why == Carriage::peer_declines;
+  const bool gave_up = pause != pauses_.end() && pause->second.length != Duration{};
+  return gave_up ? pause->second.why : Carriage::carried;
 }
 
 /// Frames to QP 1 of an address reach one of the processes that receive there. 0: nobody does.
@@ -144,32 +146,41 @@ Link* ShmWire::link_to(std::uint32_t slot) {
   return link != nullptr && !link->closed() ? link : nullptr;
 }
 
-Link* ShmWire::make_link(std::uint32_t slot, std::uint64_t answers) {
-  if (ring_bytes_ + Link::kRingBytes > kMostRings) return nullptr;
+std::optional<Segment::Made> ShmWire::new_segment() {
+  if (ring_bytes_ + Link::kRingBytes > kMostRings) return std::nullopt;
   auto made = Segment::create(Link::kRingBytes);
-  if (!made) {
-    last_error_ = made.error().message;
-    ++counters_.send_errors;
-    return nullptr;
-  }
+  if (made) return std::move(made).value();
+  last_error_ = made.error().message;
+  ++counters_.send_errors;
+  return std::nullopt;
+}
+
+Link* ShmWire::make_link(std::uint32_t slot) {
+  auto made = new_segment();
+  if (!made) return nullptr;
+  return slot == registry_.slot() ? make_own_link(std::move(*made))
+                                  : offer_link({.slot = slot}, std::move(*made));
+}
+
+Link* ShmWire::make_own_link(Segment::Made made) {
+  auto other = Segment::map(made.descriptor);
+  Fd bell{kernel::fcntl(bell_.get(), F_DUPFD_CLOEXEC, 0)};
+  if (!other || !bell) return nullptr;
   const auto id = random_number<std::uint64_t>();
-  auto link = std::make_unique<Link>(slot, id, std::move(made->segment));
-  if (slot == registry_.slot()) {  // to itself
-    auto other = Segment::map(made->descriptor);
-    Fd bell{kernel::fcntl(bell_.get(), F_DUPFD_CLOEXEC, 0)};
-    if (!other || !bell) return nullptr;
-    link->complete(id, std::move(other).value(), std::move(bell));
-  } else if (!send_offer({.slot = slot, .link = id, .answers = answers}, made->descriptor)) {
-    return nullptr;
-  }
+  auto link = std::make_unique<Link>(registry_.slot(), id, std::move(made.segment));
+  link->complete(id, std::move(other).value(), std::move(bell));
   return add_link(std::move(link));
 }
 
-Link* ShmWire::make_last_link(std::uint32_t slot) {
-  auto made = Segment::create(Link::kRingBytes);
-  if (!made) return nullptr;
-  auto link =
-      std::make_unique<Link>(slot, random_number<std::uint64_t>(), std::move(made->segment));
+Link* ShmWire::offer_link(Offer offer, Segment::Made&& made) {
+  offer.link = random_number<std::uint64_t>();
+  if (!send_offer(offer, made.descriptor)) return nullptr;
+  return add_link(std::make_unique<Link>(offer.slot, offer.link, std::move(made.segment)));
+}
+
+Link* ShmWire::make_last_link(std::uint32_t slot, Segment::Made&& made) {
+  const auto id = random_number<std::uint64_t>();
+  auto link = std::make_unique<Link>(slot, id, std::move(made.segment));
   link->close();
   return add_link(std::move(link));
 }
@@ -214,15 +225,17 @@ void ShmWire::message(const registry::PeerMessage& message, DatagramSink& sink) 
 
 void ShmWire::take_refusal(std::uint32_t slot, std::uint64_t id, DatagramSink& sink) {
   const Link* const link = links_[slot].get();
-  if (link != nullptr && link->id() == id && !link->finished()) give_up(slot, sink);
+  if (link != nullptr && link->id() == id && !link->finished()) {
+    give_up(slot, Carriage::peer_declines, sink);
+  }
 }
 
-void ShmWire::give_up(std::uint32_t slot, DatagramSink& sink) {
+void ShmWire::give_up(std::uint32_t slot, Carriage why, DatagramSink& sink) {
   const Link& link = *links_[slot];
   if (link.complete()) refuse(slot, link.other_id());
   drop_link(slot);
   Pause& pause = pauses_[slot];
-  pause.why = Carriage::peer_declines;
+  pause.why = why;
   pause.length = std::clamp(2 * pause.length, kAskLater, kAskRarely);
   pause.until = monotonic_now() + pause.length;
   sink.rings_lost(slot);
@@ -243,11 +256,15 @@ Link* ShmWire::link_for(const Offer& offer, DatagramSink& sink) {
     sink.rings_lost(offer.slot);
   }
   if (links_[offer.slot] != nullptr) return links_[offer.slot].get();
-  if (Link* const made = make_link(offer.slot, offer.link)) return made;
-  // It may be dead already. What it has published is taken all the same.
-  if (!registry_.held(offer.slot)) return make_last_link(offer.slot);
-  refuse(offer.slot, offer.link);
-  return nullptr;
+  auto made = new_segment();
+  if (!made) {
+    refuse(offer.slot, offer.link);
+    return nullptr;
+  }
+  const Offer answer{.slot = offer.slot, .answers = offer.link};
+  if (Link* const ours = offer_link(answer, std::move(*made))) return ours;
+  // It is dead already. What it has published is taken all the same.
+  return make_last_link(offer.slot, std::move(*made));
 }
 
 void ShmWire::take_offer(const Offer& offer, std::span<Fd> descriptors, DatagramSink& sink) {
@@ -260,9 +277,12 @@ void ShmWire::take_offer(const Offer& offer, std::span<Fd> descriptors, Datagram
   }
   if (!other) {
     last_error_ = other.error().message;
+    ++counters_.send_errors;
     refuse(offer.slot, offer.link);
     const Link* const link = links_[offer.slot].get();
-    if (link != nullptr && !link->complete() && !link->closed()) give_up(offer.slot, sink);
+    if (link != nullptr && !link->complete() && !link->closed()) {
+      give_up(offer.slot, Carriage::no_memory, sink);
+    }
     return;
   }
   Link* const link = link_for(offer, sink);
