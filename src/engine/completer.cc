@@ -53,13 +53,18 @@ void note_overdue(QueuePair& qp, Instant now) {
   c.window.collapse(qp.requester.end);
 }
 
-/// An answer to what left before it was found to be overdue has come: it was only late.
+/// No request was lost, though an answer may have been.
+void undo_collapse(QueuePair& qp) {
+  qp.completer.window.restore(qp.completer.overdue->before);
+  qp.completer.overdue.reset();
+}
+
+/// Nothing was lost: the peer is slow to answer.
 void note_late(QueuePair& qp, Instant now) {
   Completer& c = qp.completer;
-  c.window.restore(c.overdue->before);
+  undo_collapse(qp);
   c.round_trip.was_late(now);
   c.early_timeout = std::max(c.early_timeout, c.round_trip.timeout());
-  c.overdue.reset();
 }
 
 /// An answer to what is complete already. Where it was asked for twice, and no answer was lost, all
@@ -90,8 +95,8 @@ void note_progress(QueuePair& qp, std::uint32_t cost, Instant now) {
   // The responder takes packets in order only: an acknowledgement of what has not been sent again
   // is one of what was sent before, so nothing was lost.
   const bool beyond = distance(qp.requester.psn, c.unacked) < 0;
-  const bool late = beyond && c.overdue && distance(c.overdue->end, c.unacked) >= 0;
-  if (late || was_away(qp, now)) note_late(qp, now);
+  if (was_away(qp, now)) note_late(qp, now);
+  if (beyond && c.overdue && distance(c.overdue->end, c.unacked) >= 0) undo_collapse(qp);
   if (c.overdue) c.overdue->answered = true;
   c.window.acknowledged(cost, c.unacked);
   // RFC 6298, 5.7: without a sample, a timeout that has grown stays; the path may be that slow.
