@@ -67,7 +67,8 @@ bool Wires::hand_over(const packet::Datagram& d, std::uint32_t slot) {
                           .hop_limit = d.hop_limit,
                           .way = d.way};
   const Qpn to{slot << Qpn::kIndexBits};
-  return choose_way(flow, to).way == d.way && shm_->send_sealed(flow, to, d.bytes);
+  const bool carried = choose_way(flow, to).detour == packet::Detour::none;
+  return carried && shm_->send_sealed(flow, to, d.bytes);
 }
 
 void Wires::add_faults(const settings::FaultSpec& spec, std::span<std::uint8_t> room) {

@@ -68,7 +68,7 @@ Status Reachability::check_destination(const IpAddress& source,
 Status Reachability::check_peer(const packet::Flow& flow, Qpn peer) {
   if (!wires_.rings_alone(flow.source)) return Ok{};
   const packet::Course course = wires_.choose_way(flow, peer);
-  if (course.way == packet::Way::host) return Ok{};
+  if (course.detour == packet::Detour::none) return Ok{};
   // A process that is about to set up its end may not have opened its address yet.
   if (course.detour == packet::Detour::other_host && wires_.is_held(peer) &&
       is_of_this_host(flow.destination)) {
