@@ -95,7 +95,7 @@ std::size_t Nic::poll(CompletionQueue& cq, std::span<engine::Completion> out) {
     if (patience.is_over()) state_->event_wait().rest(now(), cq);
     const Instant when = state_->shard_of(cq).progress_inline(cq);
     n = take(cq, out);
-    if (n == 0) patience.found_nothing(when, state_->event_wait().machine_was_busy());
+    if (n == 0) patience.found_nothing(when);
   }
   if (n > 0) {
     state_->thread().found();

@@ -27,17 +27,15 @@ struct PostedRequests {
 class PollerPatience {
  public:
   static constexpr Duration kPatience = std::chrono::microseconds{50};
-  /// Where more threads want to run than there are cores, the peer may be waiting for this one.
-  static constexpr Duration kPatienceIfBusy = std::chrono::microseconds{5};
 
   [[nodiscard]] constexpr bool is_over() const { return over_; }
   constexpr void found() {
     vain_since_ = kNever;
     over_ = false;
   }
-  constexpr void found_nothing(Instant now, bool machine_is_busy) {
+  constexpr void found_nothing(Instant now) {
     if (vain_since_ == kNever) vain_since_ = now;
-    over_ = now - vain_since_ >= (machine_is_busy ? kPatienceIfBusy : kPatience);
+    over_ = now - vain_since_ >= kPatience;
   }
 
  private:

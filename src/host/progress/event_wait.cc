@@ -103,10 +103,7 @@ EventWait::Watch::End EventWait::sleep(CompletionChannel& channel) {
 
 bool EventWait::machine_is_busy(Instant now) {
   const std::unique_lock lock{asking_, std::try_to_lock};
-  if (!lock.owns_lock()) return machine_was_busy();
-  const bool busy = !cores_.exists(now, 0);
-  busy_.store(busy, std::memory_order_relaxed);
-  return busy;
+  return lock.owns_lock() && !cores_.exists(now, 0);
 }
 
 void EventWait::rest(Instant now, const engine::CompletionQueue& polled) {

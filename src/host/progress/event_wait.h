@@ -9,7 +9,6 @@
 //            scheduler lets a thread that is woken run at once, and one that has yielded wait for
 //            its turn.
 
-#include <atomic>
 #include <mutex>
 
 #include "base/result.h"
@@ -38,8 +37,6 @@ class EventWait {
 
   /// Gives the core to others for a moment, unless something comes to this queue meanwhile.
   void rest(Instant now, const engine::CompletionQueue& polled);
-  /// When rest() was called last.
-  [[nodiscard]] bool machine_was_busy() const { return busy_.load(std::memory_order_relaxed); }
 
   /// In a forked child.
   void abandon();
@@ -70,7 +67,6 @@ class EventWait {
   const CompletionChannel* slept_for_ = nullptr;  // nullptr: it is gone, or nobody sleeps
   std::mutex asking_;
   SpareCore cores_;  // of the machine
-  std::atomic<bool> busy_{false};
 };
 
 }  // namespace verbena::host

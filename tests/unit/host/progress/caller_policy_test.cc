@@ -27,25 +27,21 @@ TEST(PollerPatience, IsOverWhenNothingWasFoundForLong) {
   const Instant begin{std::chrono::seconds{1}};
   PollerPatience patience;
   EXPECT_FALSE(patience.is_over());
-  for (const bool busy : {false, true}) {
-    const Duration limit = busy ? PollerPatience::kPatienceIfBusy : PollerPatience::kPatience;
-    patience.found();
-    patience.found_nothing(begin, busy);
-    patience.found_nothing(begin + limit - Duration{1}, busy);
-    EXPECT_FALSE(patience.is_over());
-    patience.found_nothing(begin + limit, busy);
-    EXPECT_TRUE(patience.is_over());
-  }
+  patience.found_nothing(begin);
+  patience.found_nothing(begin + PollerPatience::kPatience - Duration{1});
+  EXPECT_FALSE(patience.is_over());
+  patience.found_nothing(begin + PollerPatience::kPatience);
+  EXPECT_TRUE(patience.is_over());
 }
 
 TEST(PollerPatience, BeginsAnewWithEachFind) {
   const Instant begin{std::chrono::seconds{1}};
   PollerPatience patience;
-  patience.found_nothing(begin, false);
-  patience.found_nothing(begin + std::chrono::seconds{1}, false);
+  patience.found_nothing(begin);
+  patience.found_nothing(begin + std::chrono::seconds{1});
   patience.found();
   EXPECT_FALSE(patience.is_over());
-  patience.found_nothing(begin + std::chrono::seconds{2}, false);
+  patience.found_nothing(begin + std::chrono::seconds{2});
   EXPECT_FALSE(patience.is_over());
 }
 
