@@ -97,7 +97,7 @@ class Peers {
   void send_table(int fd) const;
   static void send_account(int fd, std::string text);
   void lost(int fd, PeerEvents& events);
-  /// Who has the slot now? `since`: since when we had a connection.
+  /// Looks which process has the slot now. `since`: when the lost connection was made.
   void find_out(Lost lost, Instant since, PeerEvents& events);
   void look_later(Lost lost);
   void forget(Lost lost);

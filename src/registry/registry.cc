@@ -102,7 +102,8 @@ Instant Registry::next_deadline() const { return neighbour_died_ ? Instant{} : p
 
 void Registry::meet(std::uint32_t slot) {
   const Peers::Outcome met = peers_.meet(slot);
-  // Whoever asks knows of a process there; another one may have released its slot.
+  // The caller knows of a process there. If nobody answers, it is dead, even if another process has
+  // released its slot already.
   if (met.passed == Peers::Passed::no_owner) died(slot, met.dead);
 }
 

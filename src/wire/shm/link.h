@@ -116,7 +116,7 @@ class Link {
   Fd bell_{};  // the other's
 
   RingWriter writer_;
-  // Of the last record that had any, and of the one that is reserved.
+  // Addresses of the last record that carried any, and of the reserved one.
   IpAddress sent_from_{};
   IpAddress sent_to_{};
   IpAddress from_{};
