@@ -32,23 +32,6 @@ constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
 constexpr unsigned kHints = IBV_ACCESS_HUGETLB | unsigned{IBV_ACCESS_OPTIONAL_RANGE};
 constexpr unsigned kWrites = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-Status check_access(unsigned access) {
-  if ((access & newer::kAccessFlushPersistent) != 0) {
-    return Error{EINVAL, fmt::format("access {:#x}: the memory is not persistent; "
-                                     "IBV_ACCESS_FLUSH_GLOBAL is supported",
-                                     access)};
-  }
-  if (const unsigned bits = access & ~(kSupported | kHints); bits != 0) {
-    return Error{EINVAL, fmt::format("access {:#x}: {:#x} is unknown", access, bits)};
-  }
-  if ((access & kWrites) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
-    return Error{EINVAL, fmt::format("access {:#x}: remote write and remote atomic need "
-                                     "IBV_ACCESS_LOCAL_WRITE too",
-                                     access)};
-  }
-  return Ok{};
-}
-
 /// What the kernel checks of a registration before it looks at the memory.
 Status check(const void* address, std::size_t length, std::uint64_t iova, unsigned access) {
   if (Status s = check_access(access); !s) return s;
@@ -112,6 +95,23 @@ Rereg reregister(Mr& mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
 }
 
 }  // namespace
+
+Status check_access(unsigned access) {
+  if ((access & newer::kAccessFlushPersistent) != 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: the memory is not persistent; "
+                                     "IBV_ACCESS_FLUSH_GLOBAL is supported",
+                                     access)};
+  }
+  if (const unsigned bits = access & ~(kSupported | kHints); bits != 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: {:#x} is unknown", access, bits)};
+  }
+  if ((access & kWrites) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0) {
+    return Error{EINVAL, fmt::format("access {:#x}: remote write and remote atomic need "
+                                     "IBV_ACCESS_LOCAL_WRITE too",
+                                     access)};
+  }
+  return Ok{};
+}
 
 Result<ibv_mr*> register_memory(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
                                 unsigned access) {

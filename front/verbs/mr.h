@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "host/nic.h"
+#include "system/dma_buf.h"
 
 namespace verbena::front {
 
@@ -18,7 +19,11 @@ struct Mr : ibv_mr {
   host::Nic* nic = nullptr;
   Key key;
   std::shared_ptr<DeviceMemory> dm;  // that it is a registration of
+  std::shared_ptr<DmaBuf> dma_buf;   // likewise, where that is mapped
 };
+
+/// EINVAL: rights that don't exist, or that need others.
+[[nodiscard]] Status check_access(unsigned access);
 
 /// A registration of the program's memory, as ibv_reg_mr_iova() does it.
 [[nodiscard]] Result<ibv_mr*> register_memory(ibv_pd* pd, void* address, std::size_t length,

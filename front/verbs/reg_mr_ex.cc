@@ -8,6 +8,7 @@
 #include "front/preload/real.h"
 #include "front/verbs/buf.h"
 #include "front/verbs/context.h"
+#include "front/verbs/dmabuf_mr.h"
 #include "front/verbs/export.h"
 #include "front/verbs/guarded.h"
 #include "front/verbs/mr.h"
@@ -19,17 +20,15 @@ namespace {
 
 using newer::MrInit;
 
+constexpr std::uint64_t kDescriptor = MrInit::kFd | MrInit::kFdOffset;
+
 Status check_mask(std::uint64_t mask) {
   constexpr std::uint64_t kMemory = MrInit::kIova | MrInit::kAddress | MrInit::kBuffer;
-  constexpr std::uint64_t kDmaBuf = MrInit::kFd | MrInit::kFdOffset;
-  if (const std::uint64_t bits = mask & ~(kMemory | kDmaBuf); bits != 0) {
+  if (const std::uint64_t bits = mask & ~(kMemory | kDescriptor); bits != 0) {
     return Error{EOPNOTSUPP, fmt::format("comp_mask {:#x}: {:#x} is not supported", mask, bits)};
   }
-  if ((mask & MrInit::kFd) != 0 && (mask & (MrInit::kAddress | MrInit::kBuffer)) == 0 &&
-      (mask & MrInit::kFdOffset) != 0 && (mask & MrInit::kIova) != 0) {
-    return Error{EOPNOTSUPP, ""};  // as ibv_reg_dmabuf_mr(), which programs probe
-  }
-  if ((mask & MrInit::kAddress) == 0 || (mask & kDmaBuf) != 0) {
+  const bool in_memory = (mask & MrInit::kAddress) != 0 && (mask & kDescriptor) == 0;
+  if (!in_memory && mask != (kDescriptor | MrInit::kIova)) {
     return Error{
         EINVAL,
         fmt::format("comp_mask {:#x}: must have either ADDR, or FD, FD_OFFSET and IOVA", mask)};
@@ -39,6 +38,10 @@ Status check_mask(std::uint64_t mask) {
 
 Result<ibv_mr*> register_ex(ibv_pd* pd, const MrInit& init) {
   if (const Status s = check_mask(init.comp_mask); !s) return s.error();
+  if ((init.comp_mask & MrInit::kFd) != 0) {
+    return register_dmabuf(pd, init.fd_offset, init.length, init.iova, init.fd,
+                           static_cast<unsigned>(init.access));
+  }
   if ((init.comp_mask & MrInit::kBuffer) != 0) {
     if (!is_our_buf(init.buffer)) return Error{EINVAL, "the buffer doesn't belong to this device"};
     const Status s = check_in_buf(init.buffer, pd, init.address, init.length);

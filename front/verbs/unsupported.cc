@@ -94,15 +94,3 @@ VERBENA_EXPORT int ibv_dm_export_dmabuf_fd(ibv_dm* dm) {
   }
   return real_descriptor<"ibv_dm_export_dmabuf_fd", "IBVERBS_1.16">(ibv_dm_export_dmabuf_fd, dm);
 }
-
-/// Programs probe it with descriptor -1: EOPNOTSUPP says that there is no support. Not for
-/// the log: all is well.
-VERBENA_EXPORT ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length,
-                                         std::uint64_t iova, int fd, int access) {
-  if (is_ours(pd)) {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
-  return real::call<"ibv_reg_dmabuf_mr", "IBVERBS_1.12">(ibv_reg_dmabuf_mr, pd, offset, length,
-                                                         iova, fd, access);
-}

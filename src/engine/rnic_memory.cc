@@ -71,6 +71,7 @@ Result<MemoryRegion> Rnic::register_memory(PdId pd, Segment memory, std::uint64_
                             .length = memory.length,
                             .backing = &kind_of(memory)};
   keys_.insert(region);
+  region.backing->add_region();
   ++domain->second;
   return region;
 } catch (const std::bad_alloc&) {
@@ -93,6 +94,7 @@ Status Rnic::deregister_memory(Key key) try {
     return Error{EBUSY, std::to_string(region->windows) + " memory windows are bound to it"};
   }
   --domains_.at(static_cast<std::uint32_t>(region->pd));
+  region->backing->drop_region();
   keys_.erase(key);
   return Ok{};
 } catch (const std::bad_alloc&) {
@@ -124,6 +126,8 @@ Result<MemoryRegion> Rnic::reregister_memory(Key key, std::optional<PdId> pd,
   }
   --domains_.at(static_cast<std::uint32_t>(found->pd));
   ++domain->second;
+  changed.backing->add_region();
+  found->backing->drop_region();
   *found = changed;
   return changed;
 } catch (const std::bad_alloc&) {

@@ -60,6 +60,8 @@ class Nic {
   [[nodiscard]] Result<engine::MemoryRegion> register_memory(engine::PdId pd,
                                                              engine::Segment memory,
                                                              std::uint64_t iova, unsigned access);
+  /// The address lies in memory that only a GPU can reach. Any thread.
+  [[nodiscard]] static bool is_gpu_memory(std::uint64_t address);
   [[nodiscard]] Result<engine::MemoryRegion> register_null(engine::PdId pd);
   /// Has pages of an on-demand region present, as a hint or (`write`) for writing. ENOENT: no such
   /// region; EINVAL: not one on demand, or beyond it; EPERM: of another domain, or it can't be

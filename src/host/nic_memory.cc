@@ -23,14 +23,35 @@ Status prepare_region(Shard& shard, const engine::Segment& memory, unsigned acce
   return shard.unlocked_rnic().kind_of(memory).prepare(memory, write);
 }
 
+/// The range begins in memory of a GPU, and not in the program's own.
+bool is_on_gpu(const engine::Segment& memory) {
+  return memory.backing == nullptr && Nic::is_gpu_memory(memory.address);
+}
+
+/// Says which kind of memory the range is of, where that isn't known.
+Status find_kind(ShardState& s, bool on_gpu, engine::Segment& memory) {
+  if (!on_gpu) return Ok{};
+  const auto found = s.gpu_memory.find(memory);
+  if (!found) return found.error();
+  memory.backing = *found;
+  return Ok{};
+}
+
 }  // namespace
+
+bool Nic::is_gpu_memory(std::uint64_t address) { return memory::cuda::GpuMemory::holds(address); }
 
 Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,
                                                   std::uint64_t iova, unsigned access) {
   Shard& shard = state_->shard_of(pd);
-  if (auto ready = prepare_region(shard, memory, access); !ready) return ready.error();
-  return shard.locked(
-      [&](ShardState& s) { return s.rnic.register_memory(pd, memory, iova, access); });
+  const bool on_gpu = is_on_gpu(memory);
+  if (!on_gpu) {
+    if (auto ready = prepare_region(shard, memory, access); !ready) return ready.error();
+  }
+  return shard.locked([&](ShardState& s) -> Result<engine::MemoryRegion> {
+    if (auto found = find_kind(s, on_gpu, memory); !found) return found.error();
+    return s.rnic.register_memory(pd, memory, iova, access);
+  });
 }
 
 Result<engine::MemoryRegion> Nic::register_null(engine::PdId pd) {
@@ -75,11 +96,18 @@ Result<engine::MemoryRegion> Nic::reregister_memory(Key key, std::optional<engin
   if (!present) return present;
   const engine::Segment range =
       memory.value_or(engine::Segment{present->address, present->length, present->backing});
-  if (auto ready = prepare_region(shard, range, access.value_or(present->access)); !ready) {
-    return ready.error();
+  const bool on_gpu = is_on_gpu(range);
+  if (!on_gpu) {
+    if (auto ready = prepare_region(shard, range, access.value_or(present->access)); !ready) {
+      return ready.error();
+    }
   }
-  return state_->shard_of(key).locked(
-      [&](ShardState& s) { return s.rnic.reregister_memory(key, pd, memory, access); });
+  return shard.locked([&](ShardState& s) -> Result<engine::MemoryRegion> {
+    if (memory) {
+      if (auto found = find_kind(s, on_gpu, *memory); !found) return found.error();
+    }
+    return s.rnic.reregister_memory(key, pd, memory, access);
+  });
 }
 
 Result<Key> Nic::alloc_window(engine::PdId pd, engine::MemoryRegion::Type type) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host/config.h"
+#include "system/frame_mappings.h"
 #include "wire/capture.h"
 #include "wire/udp/udp_wire.h"
 
@@ -106,6 +107,7 @@ NicThread::Work::Outcome Nic::State::work(bool control) {
 
 void Nic::State::abandon() {
   for_each_shard([](Shard& shard) { shard.abandon(); });
+  forget_frame_mappings_after_fork();
   monitor_->abandon();
   event_wait_.abandon();
   thread_.abandon();

@@ -11,6 +11,7 @@
 #include "host/reachability/reachability.h"
 #include "host/system_entropy.h"
 #include "host/wires.h"
+#include "memory/cuda/gpu_memory.h"
 #include "memory/frame_buffers.h"
 #include "memory/host_memory.h"
 #include "registry/registry.h"
@@ -56,6 +57,7 @@ struct ShardState {
 
   std::unique_ptr<memory::FrameBuffers> frames;
   memory::HostMemory program_memory;
+  memory::cuda::GpuMemory gpu_memory;
   Outputs outputs;
   SystemEntropy entropy;
   std::unique_ptr<registry::Registry> registry;

@@ -89,6 +89,12 @@ class Dma {
   /// Copies were started that finish() has not waited for.
   [[nodiscard]] bool pending() const { return pending_; }
 
+  // Registrations of it.
+
+  void add_region() { ++regions_; }
+  void drop_region() { --regions_; }
+  [[nodiscard]] bool is_registered() const { return regions_ != 0; }
+
   // Aligned 64-bit words in the machine's order, atomic towards the program's own CPU atomics.
   // The result is what the word held before. Done on return.
 
@@ -107,6 +113,7 @@ class Dma {
 
  private:
   bool pending_ = false;
+  std::uint64_t regions_ = 0;
 };
 
 }  // namespace verbena::memory

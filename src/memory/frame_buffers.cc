@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "system/frame_mappings.h"
 #include "system/kernel_calls.h"
 
 namespace verbena::memory {
@@ -34,11 +35,13 @@ Result<std::unique_ptr<FrameBuffers>> FrameBuffers::create(std::size_t bytes) {
   }
   // A forked child must not see (and with it keep, or write into) what we send.
   madvise(at, whole, MADV_DONTFORK);
+  note_frame_mapping({static_cast<std::uint8_t*>(at), whole, true});
   return std::unique_ptr<FrameBuffers>{
       new FrameBuffers{fd, {static_cast<std::uint8_t*>(at), bytes}}};
 }
 
 FrameBuffers::~FrameBuffers() {
+  forget_frame_mapping(bytes_.data());
   munmap(bytes_.data(), bytes_.size() + kScratch);
   if (fd_ >= 0) kernel::close(fd_);
 }

@@ -10,6 +10,7 @@
 #include "memory/fault_handler.h"
 #include "memory/guarded_copy.h"
 #include "memory/guarded_word.h"
+#include "memory/last_unit.h"
 #include "memory/program_memory.h"
 #include "system/kernel_calls.h"
 
@@ -76,13 +77,6 @@ bool HostMemory::scatter_all(std::span<const Copy> list) {
 // ---- by the kernel
 
 namespace {
-
-/// Bytes of the aligned word of 8, 4 or 2 bytes that the range ends with; 1 where there is none.
-std::size_t last_unit(std::uint64_t address, std::size_t bytes) {
-  std::size_t unit = 8;
-  while (unit > 1 && (unit > bytes || (address + bytes) % unit != 0)) unit /= 2;
-  return unit;
-}
 
 /// The kernel may copy a piece by string instructions, whose stores are seen in any order; but a
 /// piece is seen before the next one. A piece that is an aligned word is one store, except that

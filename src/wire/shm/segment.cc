@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "system/frame_mappings.h"
 #include "system/kernel_calls.h"
 #include "system/system_error.h"
 
@@ -32,13 +33,17 @@ std::uint8_t* map_bytes(const Fd& descriptor, int protection) {
     errno = why;
     return nullptr;
   }
-  return static_cast<std::uint8_t*>(at);
+  auto* const base = static_cast<std::uint8_t*>(at);
+  note_frame_mapping({base, Segment::kBytes, (protection & PROT_WRITE) != 0});
+  return base;
 }
 
 }  // namespace
 
 Segment::~Segment() {
-  if (base_ != nullptr) ::munmap(base_, kBytes);
+  if (base_ == nullptr) return;
+  forget_frame_mapping(base_);
+  ::munmap(base_, kBytes);
 }
 
 Segment::Segment(Segment&& other) noexcept : base_{std::exchange(other.base_, nullptr)} {}
