@@ -41,6 +41,10 @@ class Copies {
   [[nodiscard]] bool finish();
 
   [[nodiscard]] bool waiting() const { return !waiting_.empty(); }
+  /// More of them at once would take hardly longer.
+  [[nodiscard]] bool worth_more() const {
+    return waiting() && kind_->frames_at_once() > kMost;
+  }
   // Whose copies wait: those of a response to its READ, or of its peer's request.
   [[nodiscard]] QueuePair* owner() const { return owner_.qp; }
   [[nodiscard]] bool response() const { return owner_.response; }

@@ -13,7 +13,14 @@ namespace verbena::engine {
 /// that is not used is forgotten with the next one that is reserved.
 class FramesAhead {
  public:
-  static constexpr std::uint32_t kMost = 16;  // what one batch of the wire holds at 4 KiB
+  static constexpr std::uint32_t kTurn = 64;
+
+  /// How many at once from this memory, with `budget` packets left in this turn. Where many belong
+  /// together, because a call takes as long as the copies of a turn, they may be more.
+  [[nodiscard]] static std::uint32_t most(const Segment& from, unsigned budget) {
+    const std::uint32_t worth = from.backing->frames_at_once();
+    return worth > kTurn ? worth : std::min(worth, budget);
+  }
 
   /// The next frame with its payload, or nothing: reserve and fill it alone.
   [[nodiscard]] std::span<std::uint8_t> take() {

@@ -290,15 +290,18 @@ void look_ahead(Services& services, QueuePair& qp, packet::FrameSink& sink, cons
   const Requester& r = qp.requester;
   if (wqe.request.inlined) return;
   const std::uint32_t mtu = qp.attributes.path_mtu;
-  const std::uint32_t count = std::min({packets_alike(qp, wqe), budget, FramesAhead::kMost,
-                                        qp.completer.window.room(packet_cost(qp, wqe))});
-  if (count < 2 || !resolve(services.keys, qp.pd, qp.sq.sges(r.wqe), r.packet * mtu, count * mtu, 0,
-                            services.segments)) {
+  const std::uint32_t alike =
+      std::min(packets_alike(qp, wqe), qp.completer.window.room(packet_cost(qp, wqe)));
+  if (std::min(alike, budget) < 2 || !resolve(services.keys, qp.pd, qp.sq.sges(r.wqe),
+                                              r.packet * mtu, alike * mtu, 0, services.segments)) {
     return;
   }
-  if (services.segments.size() != 1) return;  // one by one
+  const Segment& first = services.segments.front();
+  const std::uint32_t count =
+      std::min(static_cast<std::uint32_t>(first.length / mtu), FramesAhead::most(first, budget));
+  if (count < 2) return;  // one by one
   ahead.fill(sink, flow_of(qp, wqe), destination_of(qp, wqe), packet::header_size(opcode), mtu,
-             services.segments.front(), count);
+             first, count);
 }
 
 /// One packet of a SEND or WRITE; `budget` more may follow.
@@ -380,15 +383,16 @@ Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sin
     SendWqe& wqe = qp.sq.at(r.wqe);
     choose_way(services, qp, sink, wqe);
     if (!window_open(services, qp, wqe, now)) return Sent::all;
-    if (sent == budget) return Sent::more;
+    if (sent >= budget && ahead.empty()) return Sent::more;
 
     if (credit_forbids(qp, wqe)) return Sent::all;
     const bool begins = !wqe.started;
     if (begins && !start(qp, wqe)) return Sent::all;
-    const RequestStep step = wqe.packets == 0 ? do_locally(services, qp, wqe)
-                             : wqe.info().answered
-                                 ? send_answered(services, qp, sink, wqe, now)
-                                 : send_data(services, qp, sink, wqe, now, budget - sent, ahead);
+    const RequestStep step =
+        wqe.packets == 0 ? do_locally(services, qp, wqe)
+        : wqe.info().answered
+            ? send_answered(services, qp, sink, wqe, now)
+            : send_data(services, qp, sink, wqe, now, budget - std::min(sent, budget), ahead);
     // Nothing of it has left: a queue that drains meanwhile has not begun it.
     if (begins && step != RequestStep::sent) wqe.started = false;
     if (step == RequestStep::stalled) {

@@ -62,9 +62,10 @@ ResponseStep send_response(Services& services, QueuePair& qp, packet::FrameSink&
     ahead.forget();
   } else if (ahead.empty()) {
     const std::uint32_t alike = (whole - response.sent - 1) / a.path_mtu;  // the last isn't
-    const std::uint32_t count = std::min({alike, budget, FramesAhead::kMost});
-    if (count > 1) {
-      ahead.fill(sink, flow, a.dest_qpn, headers, length, region->segment(address, whole), count);
+    const Segment from = region->segment(address, whole);
+    const std::uint32_t count = std::min(alike, FramesAhead::most(from, budget));
+    if (budget > 1 && count > 1) {
+      ahead.fill(sink, flow, a.dest_qpn, headers, length, from, count);
     }
   }
   auto out = ahead.take();
@@ -151,9 +152,10 @@ Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& si
   if (!transmit_reached_marks(services, qp, sink)) return Sent::stalled;
   FramesAhead ahead;
   for (unsigned sent = 0; !r.responses.empty(); ++sent) {
-    if (sent == budget) return Sent::more;
+    if (sent >= budget && ahead.empty()) return Sent::more;
     Response& response = r.responses.front();
-    const ResponseStep step = send_response(services, qp, sink, response, budget - sent, ahead);
+    const unsigned left = budget - std::min(sent, budget);
+    const ResponseStep step = send_response(services, qp, sink, response, left, ahead);
     if (step == ResponseStep::stalled) return Sent::stalled;
     if (step == ResponseStep::failed) {
       // The memory went away under the READ: the packet that is missing is refused.

@@ -143,6 +143,8 @@ class Rnic {
   void receive(const packet::Datagram& datagram, Instant now);
   /// No more of the datagrams that came together.
   void finish_copies();
+  /// Copies wait that a device makes: more frames may come first.
+  [[nodiscard]] bool is_copying() const { return services_.copies.worth_more(); }
   /// Takes new posts and expired timers, and sends what may be sent, a bounded amount: see
   /// has_work(). False: nothing can be sent now, for want of room or memory; try again later.
   bool work(packet::FrameSink& sink, Instant now);

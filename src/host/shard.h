@@ -167,6 +167,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
     state_.connections.receive(d, now_);
   }
   void no_more() override REQUIRES(lock_) { state_.rnic.finish_copies(); }
+  bool is_copying() const override REQUIRES(lock_) { return state_.rnic.is_copying(); }
   void undelivered(const wire::Undelivered& u) override REQUIRES(lock_) {
     state_.connections.undelivered(u, now_);
   }

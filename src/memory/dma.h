@@ -68,6 +68,9 @@ class Dma {
 
   // Many at once, where a call is dear.
 
+  /// How many frames of 4 KiB a call should have. 16: what one batch of the wire holds.
+  [[nodiscard]] virtual std::uint32_t frames_at_once() const { return 16; }
+
   /// The bytes from `address` on into the parts, one after the other. What lies between the parts
   /// is not kept.
   [[nodiscard]] virtual bool gather_parts(std::uint64_t address, const FrameParts& into) {

@@ -38,6 +38,8 @@ class DatagramSink {
   virtual void management(const packet::Datagram& d) = 0;
   /// Behind one that said that more would follow: none does.
   virtual void no_more() {}
+  /// What it was given is being copied by a device: until no_more(), it may as well get the next.
+  [[nodiscard]] virtual bool is_copying() const { return false; }
   /// A frame from management_port() reached nobody, as the network says. Not every network does.
   virtual void undelivered(const Undelivered&) {}
   /// The rings between this process and a live one end. What they sent each other lately is lost,

@@ -4,9 +4,6 @@
 //
 //   gpu_transfers [ROUNDS] [SEED]     starts its peer by itself; prints what it did
 
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -18,6 +15,7 @@
 
 #include "rdma++/rdma.h"
 #include "tests/gpu/gpu.h"
+#include "tests/gpu/pair.h"
 
 namespace {
 
@@ -230,23 +228,9 @@ void play(rdma::Connection& conn, bool initiator, unsigned rounds, unsigned seed
 int main(int argc, char** argv) try {
   const unsigned rounds = argc > 1 ? static_cast<unsigned>(std::stoul(argv[1])) : 10'000;
   const unsigned seed = argc > 2 ? static_cast<unsigned>(std::stoul(argv[2])) : 1;
-  const char* const where = "127.0.0.1";
-  std::array<int, 2> ready{};
-  if (pipe(ready.data()) != 0) return 1;
-  const pid_t peer = fork();  // before either has a GPU
-  if (peer == 0) {
-    close(ready[0]);
-    rdma::Listener listener{rdma::SocketAddress::of(where, kPort)};
-    if (write(ready[1], "!", 1) != 1) return 1;
-    auto conn = listener.accept();
-    play(conn, false, rounds, seed);
-    return 0;
-  }
-  close(ready[1]);
-  char go = 0;
-  if (read(ready[0], &go, 1) != 1) return 1;
-  auto conn = rdma::Connection::connect(where, kPort);
-  play(conn, true, rounds, seed);
+  run_pair(
+      kPort, [&](rdma::Connection& conn) { play(conn, false, rounds, seed); },
+      [&](rdma::Connection& conn) { play(conn, true, rounds, seed); });
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "gpu_transfers: %s\n", e.what());

@@ -22,6 +22,8 @@ class Buffer final : public Dma {
   /// EFAULT: not a part of this allocation.
   [[nodiscard]] Status prepare(const Segment& range, bool write) override;
 
+  /// A copy with its end awaited takes 6 us and 20 us for each MiB.
+  [[nodiscard]] std::uint32_t frames_at_once() const override { return 256; }
   [[nodiscard]] bool gather(std::span<const Segment> from, std::span<std::uint8_t> into) override;
   [[nodiscard]] bool scatter(std::span<const std::uint8_t> from,
                              std::span<const Segment> into) override;

@@ -26,6 +26,8 @@ constexpr std::size_t kCopied = 512;
 constexpr std::size_t kMostFrame = 1u << 16;
 /// Frames of one process before the next one has its turn.
 constexpr std::size_t kTurn = 64;
+/// Likewise, where a device copies them.
+constexpr std::size_t kLongTurn = 256;
 
 }  // namespace
 
@@ -131,11 +133,12 @@ std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& si
     touch(link);
   };
   try {
-    while (frames < most) {
+    for (bool more = true; more;) {
       const auto datagram = link.next();
       if (!datagram) break;
       ++frames;
-      deliver(*datagram, link.slot(), frames < most && link.ready(), sink);
+      more = (frames < most || (frames < kLongTurn && sink.is_copying())) && link.ready();
+      deliver(*datagram, link.slot(), more, sink);
     }
   } catch (...) {  // there is no memory for what the last one asks for
     end_turn();
