@@ -5,6 +5,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "memory/last_unit.h"
 
@@ -48,47 +49,67 @@ bool Buffer::gather_parts(std::uint64_t address, const FrameParts& into) {
   return is_alive(address) && started(lane_.copy_out(into, address));
 }
 
-/// Last word last.
-bool Buffer::put(DevicePointer to, std::span<const std::uint8_t> from) {
-  const std::size_t last = last_unit(to, from.size());
-  const std::size_t most = from.size() - last;
-  return started((most == 0 || lane_.copy_in(to, from.first(most))) &&
-                 lane_.put_last(to + most, from.subspan(most)));
+bool Buffer::extends(const Run& run, std::span<const std::uint8_t> from, DevicePointer to) {
+  if (from.size() != run.size || to != run.to + run.count * run.size) return false;
+  if (run.count > 1) return from.data() == run.first + run.count * run.stride;
+  return from.data() >= run.first + run.size;
+}
+
+bool Buffer::add(std::span<const std::uint8_t> from, DevicePointer to) {
+  if (!is_alive(to)) return false;
+  set_pending(true);
+  if (run_ && extends(*run_, from, to)) {
+    if (run_->count == 1) run_->stride = static_cast<std::size_t>(from.data() - run_->first);
+    ++run_->count;
+    return true;
+  }
+  const bool well = !run_ || start(*run_);
+  run_ = Run{from.data(), to, from.size(), from.size(), 1};
+  return well;
+}
+
+bool Buffer::start(const Run& run) {
+  if (run.count == 1) return lane_.copy_in(run.to, {run.first, run.size});
+  return lane_.copy_in(run.to, run.first, run.size, run.stride, run.count);
+}
+
+bool Buffer::start_most() {
+  if (!run_ || run_->count == 1) return true;
+  Run most = *run_;
+  --most.count;
+  run_->first += most.count * most.stride;
+  run_->to += most.count * most.size;
+  run_->count = 1;
+  return start(most);
 }
 
 bool Buffer::scatter(std::span<const std::uint8_t> from, std::span<const Segment> into) {
   for (const Segment& s : into) {
-    if (!is_alive(s.address)) return false;
-    const auto bytes = from.first(s.length);
+    if (!add(from.first(s.length), s.address)) return false;
     from = from.subspan(s.length);
-    const bool is_last = &s == &into.back();
-    if (!(is_last ? put(s.address, bytes) : started(lane_.copy_in(s.address, bytes)))) return false;
   }
-  return true;
+  return start_most();
 }
 
 bool Buffer::scatter_all(std::span<const Copy> list) {
-  // All but the last, as few copies of equal parts as there can be.
-  while (list.size() > 1) {
-    const Copy& first = list.front();
-    const std::size_t size = first.from.size();
-    const auto stride = static_cast<std::size_t>(list[1].from.data() - first.from.data());
-    std::size_t count = 1;
-    while (count + 1 < list.size() && stride >= size && list[count].from.size() == size &&
-           list[count].from.data() == first.from.data() + count * stride &&
-           list[count].to == first.to + count * size) {
-      ++count;
-    }
-    if (!is_alive(first.to)) return false;
-    if (!started(lane_.copy_in(first.to, first.from.data(), size, stride, count))) return false;
-    list = list.subspan(count);
+  for (const Copy& c : list) {
+    if (!add(c.from, c.to)) return false;
   }
-  return list.empty() || (is_alive(list.front().to) && put(list.front().to, list.front().from));
+  return start_most();
+}
+
+bool Buffer::put(DevicePointer to, std::span<const std::uint8_t> from) {
+  const std::size_t last = last_unit(to, from.size());
+  const std::size_t most = from.size() - last;
+  return (most == 0 || lane_.copy_in(to, from.first(most))) &&
+         lane_.put_last(to + most, from.subspan(most));
 }
 
 bool Buffer::finish() {
   set_pending(false);
-  return lane_.synchronize();
+  const std::optional<Run> last = std::exchange(run_, std::nullopt);
+  const bool well = !last || put(last->to, {last->first, last->size});
+  return lane_.synchronize() && well;
 }
 
 // ---- words

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "memory/cuda/lane.h"
@@ -11,8 +13,9 @@ namespace verbena::memory::cuda {
 /// An allocation of GPU memory. Each access makes sure that it is still the one that was
 /// registered: a freed one fails, and so does what was allocated later in its place.
 ///
-/// A copy that the GPU must see in order ends with a store of its last word. Atomics are a read and
-/// a write: atomic among requests of this process, not towards code that runs on the GPU.
+/// Copies into it become as few as they can: the parts of frames that lie alike are one. The last
+/// part waits for finish(), which stores its last word behind everything else. Atomics are a read
+/// and a write: atomic among requests of this process, not towards code that runs on the GPU.
 class Buffer final : public Dma {
  public:
   /// The lane outlives it.
@@ -43,13 +46,30 @@ class Buffer final : public Dma {
   }
 
  private:
-  [[nodiscard]] bool put(DevicePointer to, std::span<const std::uint8_t> from);
+  /// Parts of frames that lie alike, for places one behind another.
+  struct Run {
+    const std::uint8_t* first;
+    DevicePointer to;
+    std::size_t size;
+    std::size_t stride;
+    std::size_t count;
+  };
+
   [[nodiscard]] bool started(bool well);
+  [[nodiscard]] bool add(std::span<const std::uint8_t> from, DevicePointer to);
+  [[nodiscard]] static bool extends(const Run& run, std::span<const std::uint8_t> from,
+                                    DevicePointer to);
+  [[nodiscard]] bool start(const Run& run);
+  /// All but its last part, which stays.
+  [[nodiscard]] bool start_most();
+  /// Last word last.
+  [[nodiscard]] bool put(DevicePointer to, std::span<const std::uint8_t> from);
   [[nodiscard]] std::optional<std::uint64_t> load(std::uint64_t address);
 
   const Driver& driver_;
   Lane& lane_;
   std::uint64_t id_;
+  std::optional<Run> run_;  // not started yet
 };
 
 }  // namespace verbena::memory::cuda
