@@ -14,8 +14,13 @@ bool pin(const FrameMapping& mapping) {
 }
 
 void unpin(const FrameMapping& mapping) {
-  // At the end of the process the driver is gone already, and says so.
-  static_cast<void>(Driver::loaded()->unregister_host(mapping.base));
+  const Driver& driver = *Driver::loaded();
+  // This thread has no context, and the one that pinned it may be gone: then it isn't pinned any
+  // more, and the driver knows nothing of it. Nor does it at the end of the process.
+  const Pointer pinned = look_up(driver, reinterpret_cast<std::uintptr_t>(mapping.base));
+  if (pinned.context == nullptr) return;
+  const Current current{driver, pinned.context};
+  if (current) static_cast<void>(driver.unregister_host(mapping.base));
 }
 
 constexpr FramePinner kPinner{pin, unpin};
