@@ -70,7 +70,7 @@ unsigned long long number(const char* name, std::string_view text) {
 }
 
 Fault fault_of(std::string_view entry) {
-  constexpr const char* kName = "VERBENA_TEST_CUDA_FAIL";
+  constexpr const char* kName = "TEST_CUDA_FAIL";
   const auto first = entry.find(':');
   const auto last = entry.rfind(':');
   if (first == last) bad_setting(kName, entry);
@@ -105,18 +105,18 @@ void read_environment(Calls& c) {
   const auto with = [](const char* name, auto&& use) {
     if (const char* value = std::getenv(name)) use(name, value);
   };
-  with("VERBENA_TEST_CUDA_DEVICES", [&](const char* name, const char* value) {
+  with("TEST_CUDA_DEVICES", [&](const char* name, const char* value) {
     c.devices = static_cast<int>(number(name, value));
   });
-  with("VERBENA_TEST_CUDA_DELAY", [&](const char* name, const char* value) {
+  with("TEST_CUDA_DELAY", [&](const char* name, const char* value) {
     c.delay = static_cast<unsigned>(number(name, value));
   });
-  with("VERBENA_TEST_CUDA_SEED", [&](const char* name, const char* value) {
+  with("TEST_CUDA_SEED", [&](const char* name, const char* value) {
     c.chance.seed(static_cast<unsigned>(number(name, value)));
   });
-  with("VERBENA_TEST_CUDA_FAIL", [&](const char*, const char* value) { c.plan = plan_of(value); });
-  with("VERBENA_TEST_CUDA_COUNTS", [&](const char*, const char* value) { c.counts_file = value; });
-  with("VERBENA_TEST_CUDA_DMABUF", [&](const char* name, const char* value) {
+  with("TEST_CUDA_FAIL", [&](const char*, const char* value) { c.plan = plan_of(value); });
+  with("TEST_CUDA_COUNTS", [&](const char*, const char* value) { c.counts_file = value; });
+  with("TEST_CUDA_DMABUF", [&](const char* name, const char* value) {
     if (std::strcmp(value, "map") != 0) bad_setting(name, value);
     c.dmabufs_can_be_mapped = true;
   });

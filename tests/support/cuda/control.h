@@ -3,13 +3,13 @@
 // What a test can ask of the stand-in besides the driver's calls. A test that links it calls these;
 // for other programs most of it can be set in the environment, read at cuInit():
 //
-//   VERBENA_TEST_CUDA_DEVICES=2   number of GPUs; 0: cuInit() fails with CUDA_ERROR_NO_DEVICE
-//   VERBENA_TEST_CUDA_DELAY=100   each copy starts up to that many µs late (20)
-//   VERBENA_TEST_CUDA_SEED=7      of those delays (1)
-//   VERBENA_TEST_CUDA_FAIL=…      as stand_in_fail()
-//   VERBENA_TEST_CUDA_COUNTS=…    file for the number of calls, written at exit as JSON;
+//   TEST_CUDA_DEVICES=2   number of GPUs; 0: cuInit() fails with CUDA_ERROR_NO_DEVICE
+//   TEST_CUDA_DELAY=100   each copy starts up to that many µs late (20)
+//   TEST_CUDA_SEED=7      of those delays (1)
+//   TEST_CUDA_FAIL=…      as stand_in_fail()
+//   TEST_CUDA_COUNTS=…    file for the number of calls, written at exit as JSON;
 //                                 %p in its name becomes the process's id
-//   VERBENA_TEST_CUDA_DMABUF=map  descriptors of dma-bufs can be mapped, if they begin where their
+//   TEST_CUDA_DMABUF=map  descriptors of dma-bufs can be mapped, if they begin where their
 //                                 allocation begins
 
 #include "tests/support/cuda/api.h"

@@ -1,6 +1,7 @@
 // The kernels of lab gpu, by their names. What they compute is the same as in labs/gpu/kernels.h,
 // in other words.
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
@@ -33,14 +34,24 @@ std::uint64_t pattern_word(std::uint64_t seed, std::uint64_t index) {
   return word ^ (word >> 31);
 }
 
-std::byte pattern_byte(std::uint64_t seed, std::uint64_t index) {
-  return static_cast<std::byte>(pattern_word(seed, index / 8) >> (8 * (index % 8)));
+/// As many bytes as there are of a word that begins at `index`, or of what is left of the word.
+std::size_t word_at(std::uint64_t seed, std::uint64_t index, std::size_t left,
+                    std::byte (&word)[8]) {
+  const std::uint64_t value = pattern_word(seed, index / 8) >> (8 * (index % 8));
+  std::memcpy(word, &value, sizeof value);
+  return std::min<std::size_t>(left, 8 - index % 8);
 }
 
 void fill(const Extent& extent, std::uint64_t seed) {
   std::uint64_t index = 0;
+  std::byte word[8];
   for (const Piece& piece : extent) {
-    for (std::size_t i = 0; i < piece.size; ++i) piece.at[i] = pattern_byte(seed, index++);
+    for (std::size_t i = 0; i < piece.size;) {
+      const std::size_t count = word_at(seed, index, piece.size - i, word);
+      std::memcpy(piece.at + i, word, count);
+      i += count;
+      index += count;
+    }
   }
 }
 
@@ -48,11 +59,18 @@ void fill(const Extent& extent, std::uint64_t seed) {
 void check(const Extent& extent, std::uint64_t seed, const Piece& result) {
   const std::atomic_ref found{*reinterpret_cast<std::uint64_t*>(result.at)};
   std::uint64_t index = 0;
+  std::byte word[8];
   for (const Piece& piece : extent) {
-    for (std::size_t i = 0; i < piece.size; ++i, ++index) {
-      if (piece.at[i] == pattern_byte(seed, index)) continue;
-      if (index < found.load()) found.store(index);
-      return;
+    for (std::size_t i = 0; i < piece.size;) {
+      const std::size_t count = word_at(seed, index, piece.size - i, word);
+      const auto wrong = std::mismatch(word, word + count, piece.at + i).first - word;
+      if (static_cast<std::size_t>(wrong) < count) {
+        const std::uint64_t first = index + static_cast<std::uint64_t>(wrong);
+        if (first < found.load()) found.store(first);
+        return;
+      }
+      i += count;
+      index += count;
     }
   }
 }
