@@ -27,6 +27,7 @@ bool find_all(void* library, Driver& d) {
          find(library, "cuDevicePrimaryCtxRetain", d.retain_primary) &&
          find(library, "cuDeviceGetAttribute", d.device_attribute) &&
          find(library, "cuCtxGetDevice", d.context_device) &&
+         find(library, "cuMemAlloc_v2", d.allocate) &&
          find(library, "cuStreamCreate", d.create_stream) &&
          find(library, "cuStreamSynchronize", d.synchronize) &&
          find(library, "cuMemcpyDtoHAsync_v2", d.copy_out) &&

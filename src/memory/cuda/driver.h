@@ -70,6 +70,7 @@ struct Driver {
   Result (*retain_primary)(Context* context, Device device) = nullptr;
   Result (*device_attribute)(int* value, int attribute, Device device) = nullptr;
   Result (*context_device)(Device* device) = nullptr;  // of the current one
+  Result (*allocate)(DevicePointer* at, std::size_t bytes) = nullptr;
   Result (*create_stream)(Stream* stream, unsigned flags) = nullptr;
   Result (*synchronize)(Stream stream) = nullptr;
   Result (*copy_out)(void* to, DevicePointer from, std::size_t bytes, Stream stream) = nullptr;

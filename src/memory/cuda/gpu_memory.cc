@@ -11,27 +11,30 @@ bool GpuMemory::holds(std::uint64_t address) {
   return driver != nullptr && look_up(*driver, address).on_device();
 }
 
-verbena::Result<Lane*> GpuMemory::lane_of(const Driver& driver, const Pointer& pointer) {
-  Context context = pointer.context;
-  // Memory of a pool, or mapped: any context will do, and the primary one isn't destroyed while
-  // somebody retains it.
-  if (context == nullptr) {
-    Context& primary = primaries_[pointer.device];
-    const Result r =
-        primary == nullptr ? driver.retain_primary(&primary, pointer.device) : kSuccess;
-    if (r != kSuccess) {
-      return Error{ENODEV, fmt::format("the primary context of GPU {}: {}", pointer.device,
-                                       driver.name_of(r))};
-    }
-    context = primary;
+/// Memory of a pool, or mapped: any context of its GPU will do, and nobody destroys the primary one
+/// while it is retained. It may be reset, though.
+verbena::Result<Lane*> GpuMemory::primary_lane_of(const Driver& driver, Device device) {
+  const auto known = primaries_.find(device);
+  if (known != primaries_.end() && known->second->is_alive()) return known->second;
+  Context context = nullptr;
+  if (const Result r = driver.retain_primary(&context, device); r != kSuccess) {
+    return Error{ENODEV,
+                 fmt::format("the primary context of GPU {}: {}", device, driver.name_of(r))};
   }
+  auto lane = lane_of(driver, context);
+  if (lane) primaries_[device] = *lane;
+  return lane;
+}
+
+verbena::Result<Lane*> GpuMemory::lane_of(const Driver& driver, Context context) {
   // A context that is destroyed leaves its address to another one, but not its number.
   unsigned long long id = reinterpret_cast<std::uintptr_t>(context);
   if (driver.context_id != nullptr) driver.context_id(context, &id);
-  if (const auto known = lanes_.find(id); known != lanes_.end()) return &known->second;
-  auto lane = Lane::open(driver, context);
+  const auto known = lanes_.find(id);
+  if (known != lanes_.end() && known->second.is_alive()) return &known->second;
+  const auto lane = Lane::open(driver, context);
   if (!lane) return lane.error();
-  return &lanes_.emplace(id, *lane).first->second;
+  return &lanes_.insert_or_assign(id, *lane).first->second;
 }
 
 verbena::Result<Dma*> GpuMemory::find(const Segment& range) {
@@ -41,7 +44,8 @@ verbena::Result<Dma*> GpuMemory::find(const Segment& range) {
   if (!pointer.on_device()) {
     return Error{EFAULT, fmt::format("the GPU memory at {:#x} was freed", range.address)};
   }
-  const auto lane = lane_of(driver, pointer);
+  const auto lane = pointer.context != nullptr ? lane_of(driver, pointer.context)
+                                               : primary_lane_of(driver, pointer.device);
   if (!lane) return lane.error();
   Buffer& buffer =
       buffers_.try_emplace(pointer.buffer, driver, **lane, pointer.buffer).first->second;

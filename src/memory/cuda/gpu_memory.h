@@ -25,10 +25,11 @@ class GpuMemory {
   [[nodiscard]] verbena::Result<Dma*> find(const Segment& range);
 
  private:
-  [[nodiscard]] verbena::Result<Lane*> lane_of(const Driver& driver, const Pointer& pointer);
+  [[nodiscard]] verbena::Result<Lane*> lane_of(const Driver& driver, Context context);
+  [[nodiscard]] verbena::Result<Lane*> primary_lane_of(const Driver& driver, Device device);
 
-  std::map<Device, Context> primaries_;      // those that we retain
   std::map<std::uint64_t, Lane> lanes_;      // by the number of their context; they stay
+  std::map<Device, Lane*> primaries_;        // those of primary contexts that we retain
   std::map<std::uint64_t, Buffer> buffers_;  // by their number
 };
 

@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <string>
 
 #include "system/frame_mappings.h"
 
@@ -28,20 +29,31 @@ constexpr FramePinner kPinner{pin, unpin};
 }  // namespace
 
 verbena::Result<Lane> Lane::open(const Driver& driver, Context context) {
+  Lane lane{driver, context};
   const Current current{driver, context};
-  Stream stream = nullptr;
-  const Result made = current ? driver.create_stream(&stream, kNonBlocking) : -1;
-  if (made != kSuccess) return Error{ENODEV, "cuStreamCreate: " + driver.name_of(made)};
+  const auto refused = [&](const char* call, Result why) {
+    return Error{ENODEV, std::string{call} + ": " + driver.name_of(why)};
+  };
+  if (!current) return Error{ENODEV, "cuCtxPushCurrent: the driver refuses"};
+  if (const Result r = driver.create_stream(&lane.stream_, kNonBlocking); r != kSuccess) {
+    return refused("cuStreamCreate", r);
+  }
+  if (const Result r = driver.allocate(&lane.mark_, sizeof lane.mark_); r != kSuccess) {
+    return refused("cuMemAlloc", r);
+  }
+  lane.mark_id_ = look_up(driver, lane.mark_).buffer;
   Device device = 0;
   int can_write_64 = 0;
   if (driver.write_64 != nullptr && driver.context_device(&device) == kSuccess) {
     driver.device_attribute(&can_write_64, kCanUse64BitStreamMemoryOperations, device);
   }
-  return Lane{driver, context, stream, can_write_64 != 0};
+  lane.can_write_64_ = can_write_64 != 0;
+  return lane;
 }
 
 template <typename Call>
 bool Lane::in_context(const Call& call) {
+  if (!is_alive()) return false;
   const Current current{*driver_, context_};
   return current && call() == kSuccess;
 }

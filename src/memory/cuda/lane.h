@@ -19,8 +19,10 @@ class Lane {
  public:
   /// ENODEV: the driver refuses.
   static verbena::Result<Lane> open(const Driver& driver, Context context);
+  /// False: its context was destroyed or reset, and the stream with it.
+  [[nodiscard]] bool is_alive() const { return look_up(*driver_, mark_).buffer == mark_id_; }
 
-  // False: the driver refuses.
+  // False: the driver refuses, or it isn't alive.
 
   [[nodiscard]] bool copy_out(std::span<std::uint8_t> to, DevicePointer from);
   [[nodiscard]] bool copy_in(DevicePointer to, std::span<const std::uint8_t> from);
@@ -33,16 +35,19 @@ class Lane {
   [[nodiscard]] bool synchronize();
 
  private:
-  Lane(const Driver& driver, Context context, Stream stream, bool can_write_64)
-      : driver_{&driver}, context_{context}, stream_{stream}, can_write_64_{can_write_64} {}
+  Lane(const Driver& driver, Context context) : driver_{&driver}, context_{context} {}
 
   template <typename Call>
   [[nodiscard]] bool in_context(const Call& call);
 
   const Driver* driver_;
   Context context_;
-  Stream stream_;
-  bool can_write_64_;
+  Stream stream_ = nullptr;
+  bool can_write_64_ = false;
+  // Memory of our own. The driver has no way to ask for a context, and crashes when one that was
+  // destroyed is used; but it takes its memory with it, and numbers are never used again.
+  DevicePointer mark_ = 0;
+  std::uint64_t mark_id_ = 0;
 };
 
 }  // namespace verbena::memory::cuda
