@@ -1,9 +1,11 @@
 // WRITEs between two processes of this host, to and from GPU memory, beside the driver's own copies
 // of the same bytes in the same run. Prints a JSON line for each figure.
 //
-//   verbena run -- gpu_speed [ROUNDS]      a machine with a GPU; starts its peer by itself
+//   verbena run -- gpu_speed [ROUNDS [FROM TO]]     on a machine with a GPU; starts its peer by
+//                                                   itself. FROM, TO: pageable, pinned or gpu
 //
-//   latency_us   one WRITE of 64 B, from its posting to its completion; a copy with its end awaited
+//   latency_us   one WRITE of 64 B, from its posting to its completion, both ends polling; a copy
+//                with its end awaited
 //   gb_per_s     WRITEs with 4 under way; copies with 4 started before the first is awaited
 
 #include <algorithm>
@@ -125,11 +127,22 @@ void measure_copies(const Gpu& gpu, Places& mine, unsigned rounds) {
   }
 }
 
+/// The next completion, found by polling.
+void poll(rdma::Connection& conn) {
+  ibv_wc done;
+  while (ibv_poll_cq(conn.cq().raw(), 1, &done) == 0) {
+  }
+  if (done.status != IBV_WC_SUCCESS) throw std::runtime_error{ibv_wc_status_str(done.status)};
+}
+
 void measure_writes(rdma::Connection& conn, const Place& from, const rdma::RemoteBuffer& to,
                     const std::string& what, unsigned rounds) {
   std::vector<double> times;
   for (unsigned i = 0; i < rounds; ++i) {
-    times.push_back(seconds_of([&] { conn.write(from.region.slice(0, 64), to.slice(0, 64)); }));
+    times.push_back(seconds_of([&] {
+      conn.post(rdma::Write{from.region.slice(0, 64), to.slice(0, 64)}.signaled()).check();
+      poll(conn);
+    }));
   }
   print(what, 64, "latency_us", median(times) * 1e6);
   for (const std::size_t bytes :
@@ -145,7 +158,7 @@ void measure_writes(rdma::Connection& conn, const Place& from, const rdma::Remot
         unsigned posted = 0;
         for (; posted < std::min(count, kUnderWay); ++posted) post();
         for (unsigned done = 0; done < count; ++done) {
-          conn.wait().check();
+          poll(conn);
           if (posted < count) post(), ++posted;
         }
       }));
@@ -163,10 +176,11 @@ void serve(rdma::Connection& conn) {
   const Places mine = places(gpu, conn.pd());
   conn.send_value(
       Remote{{mine[0].region.remote(), mine[1].region.remote(), mine[2].region.remote()}});
-  static_cast<void>(conn.recv_value<int>(std::chrono::minutes{5}));  // the end
+  conn.post(rdma::Recv{}).check();
+  poll(conn);  // the end
 }
 
-void measure(rdma::Connection& conn, unsigned rounds) {
+void measure(rdma::Connection& conn, unsigned rounds, const std::string& only) {
   const Gpu gpu;
   Places mine = places(gpu, conn.pd());
   const auto theirs = conn.recv_value<Remote>();
@@ -174,19 +188,24 @@ void measure(rdma::Connection& conn, unsigned rounds) {
   for (const Kind from : kKinds) {
     for (const Kind to : kKinds) {
       const auto i = static_cast<std::size_t>(from), k = static_cast<std::size_t>(to);
-      measure_writes(conn, mine[i], theirs.buffers[k],
-                     std::string{"write "} + kNames[i] + " to " + kNames[k], rounds);
+      const std::string what = std::string{"write "} + kNames[i] + " to " + kNames[k];
+      if (only.empty() || only == what) {
+        measure_writes(conn, mine[i], theirs.buffers[k], what, rounds);
+      }
     }
   }
   measure_copies(gpu, mine, rounds);  // once more: the machine may have changed
-  conn.send_value(0);
+  conn.post(rdma::Send{}.signaled()).check();
+  poll(conn);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
   const unsigned rounds = argc > 1 ? static_cast<unsigned>(std::stoul(argv[1])) : 500;
-  verbena::test::run_pair(kPort, serve, [&](rdma::Connection& conn) { measure(conn, rounds); });
+  const std::string only = argc > 3 ? std::string{"write "} + argv[2] + " to " + argv[3] : "";
+  verbena::test::run_pair(kPort, serve,
+                          [&](rdma::Connection& conn) { measure(conn, rounds, only); });
   return 0;
 } catch (const std::exception& e) {
   std::fprintf(stderr, "gpu_speed: %s\n", e.what());
