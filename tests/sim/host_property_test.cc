@@ -23,6 +23,7 @@ using engine::QpState;
 HostRings random_rings(Chance& chance) {
   // From two records of the largest packets on.
   return {.capacity = 64u * (140 + (chance.one_in(4) ? chance.pick(2000) : chance.pick(40))),
+          .doublings = chance.one_in(2) ? chance.pick(5) : 0,
           .wake = std::chrono::microseconds{1 + chance.pick(100)}};
 }
 
@@ -85,6 +86,7 @@ struct Host {
 
 TEST(HostProperty, RandomProgramsOverRings) {
   std::uint64_t held_back = 0;
+  std::uint64_t grown = 0;
   std::uint64_t programs = 0;
   each_seed(2000, [&](std::uint64_t seed) {
     Host h{seed};
@@ -94,9 +96,11 @@ TEST(HostProperty, RandomProgramsOverRings) {
     EXPECT_GT(h.world.through_rings(), 0u);
     h.expect_no_retry();
     held_back += h.world.held_back();
+    grown += h.world.grown_rings();
     ++programs;
   });
   EXPECT_TRUE(programs < 100 || held_back > programs / 10) << held_back << " times no room";
+  EXPECT_TRUE(programs < 100 || grown > programs / 50) << "rings grew " << grown << " times";
 }
 
 /// A reader may be away for as long as the scheduler likes.
@@ -205,6 +209,40 @@ TEST(HostProperty, APeerThatDiesAtAnyStepIsNoticed) {
     h.program->b_gone = true;
     ASSERT_TRUE(h.run_through());
     h.program->check({.errors = {CompletionStatus::retry_exceeded}, .b_silent = true});
+  });
+}
+
+/// What a requester had published before it died is done, in order; the responder comes to rest.
+TEST(HostProperty, ARequesterThatDiesAtAnyStepLeavesAPrefixDone) {
+  each_seed(2000, [](std::uint64_t seed) {
+    Host h{seed};
+    h.begin();
+    run_to_some_step(h);
+    h.world.kill(*h.c->a.node);
+    h.program->a_gone = true;
+    h.program->poll_a = false;
+    std::uint64_t rounds = 0;
+    (void)h.run([&] { return ++rounds == 100'000; }, 100s);
+    EXPECT_LT(rounds, 100'000u) << "somebody works for a dead process";
+    h.program->check({.a_silent = true, .b_silent = true});
+  });
+}
+
+/// However long a requester stands still, nothing fails at the end that answers it, and the
+/// requester goes on where it was.
+TEST(HostProperty, ARequesterThatWasStoppedForLongGoesOn) {
+  each_seed(2000, [](std::uint64_t seed) {
+    Host h{seed};
+    h.begin();
+    run_to_some_step(h);
+    h.c->a.node->stopped = true;
+    const Instant until = h.world.now() + std::chrono::milliseconds{1 + h.chance.pick(20'000)};
+    (void)h.world.run_until([&] { return h.world.now() >= until; }, 60s);
+    EXPECT_EQ(h.c->b.qp->state.load(), QpState::rts);
+    h.c->a.node->stopped = false;
+    ASSERT_TRUE(h.run_through());
+    h.program->check_all_done();
+    EXPECT_EQ(h.both().early_retransmits, 0u);
   });
 }
 

@@ -17,8 +17,14 @@ namespace verbena::sim {
 
 class HostRing {
  public:
-  HostRing(std::size_t capacity, std::uint32_t slot, const IpAddress& from, const IpAddress& to)
-      : slot_{slot}, from_{from}, to_{to}, lines_(capacity / wire::shm::kAlignment) {}
+  /// It begins with `capacity` bytes, and may grow to `most`.
+  HostRing(std::size_t capacity, std::size_t most, std::uint32_t slot, const IpAddress& from,
+           const IpAddress& to)
+      : slot_{slot},
+        from_{from},
+        to_{to},
+        lines_(most / wire::shm::kAlignment),
+        writer_{bytes(), capacity} {}
 
   [[nodiscard]] packet::FrameRooms reserve(const packet::Flow& flow, std::size_t size,
                                            std::size_t count) {
@@ -35,6 +41,13 @@ class HostRing {
         {rooms.first, (rooms.count - 1) * rooms.stride + size}, size, rooms.stride, rooms.count};
   }
   void commit() { writer_.commit(header_); }
+  /// Twice as large from the next turn on, as a link does that was full. False: it is as large as
+  /// may be.
+  bool grow() {
+    if (2 * writer_.capacity() > bytes().size()) return false;
+    writer_.grow(2 * writer_.capacity());
+    return true;
+  }
   [[nodiscard]] packet::Passage passage() const {
     return {.written = writer_.written(), .taken = consumed_};
   }
@@ -73,7 +86,7 @@ class HostRing {
   IpAddress from_;
   IpAddress to_;
   std::vector<Line> lines_;
-  wire::shm::RingWriter writer_{bytes(), lines_.size() * wire::shm::kAlignment};
+  wire::shm::RingWriter writer_;
   wire::shm::RingReader reader_{bytes()};
   wire::shm::RecordHeader header_{};
   std::uint64_t consumed_ = 0;

@@ -122,7 +122,10 @@ packet::FrameRooms Node::reserve_many(const packet::Flow& flow, Qpn, std::size_t
   ring_ = to != nullptr && !to->dead ? &world_.ring(*this, *to) : nullptr;
   if (ring_ != nullptr) {
     const auto rooms = ring_->reserve(flow, size, count);
-    world_.held_back_ += rooms.count == 0 ? 1 : 0;
+    if (rooms.count == 0) {
+      ++world_.held_back_;
+      world_.grown_rings_ += ring_->grow() ? 1 : 0;
+    }
     return rooms;
   }
   const std::size_t stride = size + packet::kIcrcSize;
@@ -252,7 +255,8 @@ void World::drain(Node& node) {
 
 HostRing& World::ring(Node& from, Node& to) {
   return ring_between_
-      .try_emplace({&from, &to}, rings_.capacity, from.slot(), from.address(), to.address())
+      .try_emplace({&from, &to}, rings_.capacity, rings_.capacity << rings_.doublings, from.slot(),
+                   from.address(), to.address())
       .first->second;
 }
 

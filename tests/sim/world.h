@@ -54,9 +54,10 @@ struct ReceiveBuffer {
 
 /// Rings between the nodes, as if they were processes of one host.
 struct HostRings {
-  std::size_t capacity = 0;  // bytes of a ring; 0: there are none
-  Duration wake{};           // from a bell to a look: this ± a half
-  Duration away{};           // now and then, so much longer
+  std::size_t capacity = 0;   // bytes of a ring; 0: there are none
+  std::size_t doublings = 0;  // so often may it grow, when it is full
+  Duration wake{};            // from a bell to a look: this ± a half
+  Duration away{};            // now and then, so much longer
   std::uint32_t away_ppm = 0;
   std::uint32_t lost_bells_ppm = 0;  // a mistake that must be noticed
 };
@@ -186,6 +187,7 @@ class World {
   /// How often a frame found no room in a ring.
   [[nodiscard]] std::uint64_t held_back() const { return held_back_; }
   [[nodiscard]] std::uint64_t broken_rings() const { return broken_rings_; }
+  [[nodiscard]] std::uint64_t grown_rings() const { return grown_rings_; }
 
   /// False: `limit` passed, or nothing can happen any more, and the condition doesn't hold.
   [[nodiscard]] bool run_until(const std::function<bool()>& done, Duration limit);
@@ -233,6 +235,7 @@ class World {
   std::uint64_t through_rings_ = 0;
   std::uint64_t held_back_ = 0;
   std::uint64_t broken_rings_ = 0;
+  std::uint64_t grown_rings_ = 0;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<Arrival> arrivals_;  // a heap, the next one in front
 };
