@@ -374,10 +374,14 @@ static bool succeeded(void) {
   return board->status[kRequester] == IBV_WC_SUCCESS || board->status[kResponder] == IBV_WC_SUCCESS;
 }
 
-/* All of a source may have been read before its last byte arrives; a file is cut ahead of the
- * transfer, perhaps in vain. */
-static bool may_come_too_late(const struct round* r) {
-  return takes_memory(r) && (has_source(r->victim, r->operation) || r->action == kTruncate);
+/* All of a source may have been read, and be under way, before its last byte arrives: then the
+ * other end may see the end of the message. A file is cut ahead of the transfer, perhaps in vain.
+ */
+static bool came_too_late(const struct round* r) {
+  if (expected_of_requester(r) == IBV_WC_SUCCESS) return false;
+  if (r->action == kTruncate) return succeeded();
+  if (!has_source(r->victim, r->operation)) return false;
+  return takes_memory(r) ? succeeded() : board->status[!r->victim] == IBV_WC_SUCCESS;
 }
 
 static void check_memory(const struct round* r, bool midway) {
@@ -422,7 +426,7 @@ static bool run_round(const struct round* r) {
     expect_end(r, who, status);
   }
   check_memory(r, midway);
-  if (!midway || (may_come_too_late(r) && succeeded())) return false;
+  if (!midway || came_too_late(r)) return false;
   for (int who = 0; who < 2; ++who) {
     if (!is_survivor(r, who)) continue;
     expect_status(r, who, who == kRequester ? expected_of_requester(r) : expected_of_responder(r));
