@@ -12,6 +12,7 @@
 #include "host/program_signals.h"
 
 // Names that <signal.h> doesn't always declare.
+// NOLINTBEGIN(readability-redundant-declaration)
 VERBENA_EXPORT sighandler_t bsd_signal(int signal, sighandler_t handler) noexcept;
 VERBENA_EXPORT sighandler_t ssignal(int signal, sighandler_t handler) noexcept;
 VERBENA_EXPORT sighandler_t sysv_signal(int signal, sighandler_t handler) noexcept;
@@ -24,6 +25,7 @@ VERBENA_EXPORT sighandler_t sigset(int signal, sighandler_t disposition) noexcep
 VERBENA_EXPORT int sigignore(int signal) noexcept;
 VERBENA_EXPORT int sighold(int signal) noexcept;
 VERBENA_EXPORT int sigrelse(int signal) noexcept;
+// NOLINTEND(readability-redundant-declaration)
 
 using namespace verbena;
 
