@@ -26,10 +26,12 @@ class EventWait::Relief {
   NicThread& thread_;
 };
 
-EventWait::EventWait(Shard& shard, NicThread& thread)
-    : shard_{shard},
-      thread_{thread},
-      cores_{static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)))} {}
+std::size_t EventWait::online_cores() {
+  return static_cast<std::size_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+EventWait::EventWait(Shard& shard, NicThread& thread, std::size_t cores)
+    : shard_{shard}, thread_{thread}, cores_{cores} {}
 
 Status EventWait::set_bell(int bell) {
   rings_ = Fd{kernel::epoll_create1(EPOLL_CLOEXEC)};

@@ -9,6 +9,7 @@
 //            scheduler lets a thread that is woken run at once, and one that has yielded wait for
 //            its turn.
 
+#include <cstddef>
 #include <mutex>
 
 #include "base/result.h"
@@ -23,7 +24,10 @@ namespace verbena::host {
 
 class EventWait {
  public:
-  EventWait(Shard& shard, NicThread& thread);
+  [[nodiscard]] static std::size_t online_cores();
+
+  /// The machine is busy when more threads want to run than it has `cores`.
+  EventWait(Shard& shard, NicThread& thread, std::size_t cores = online_cores());
   EventWait(const EventWait&) = delete;
   EventWait& operator=(const EventWait&) = delete;
 
@@ -66,7 +70,7 @@ class EventWait {
   std::mutex mutex_;
   const CompletionChannel* slept_for_ = nullptr;  // nullptr: it is gone, or nobody sleeps
   std::mutex asking_;
-  SpareCore cores_;  // of the machine
+  SpareCore cores_;
 };
 
 }  // namespace verbena::host

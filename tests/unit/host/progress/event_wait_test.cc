@@ -1,4 +1,5 @@
-// ibv_get_cq_event between two shards on a wire in memory; an eventfd plays the bell.
+// ibv_get_cq_event, and polls on a busy machine, between two shards on a wire in memory; an eventfd
+// plays the bell.
 
 #include "host/progress/event_wait.h"
 
@@ -11,6 +12,7 @@
 #include <memory>
 #include <thread>
 
+#include "host/clock.h"
 #include "host/completion_queue.h"
 #include "host/events/completion_channel.h"
 #include "host/progress/nic_thread.h"
@@ -178,6 +180,81 @@ TEST_F(EventWaitTest, AChannelThatDoesNotBlockIsNotWaitedFor) {
   ASSERT_EQ(kernel::fcntl(channel.fd(), F_SETFL, O_NONBLOCK), 0);
   const auto event = wait.get(channel);
   EXPECT_EQ(event.ok() ? 0 : event.error().code, EAGAIN);
+}
+
+// ---- rest()
+
+constexpr std::size_t kBusy = 0;           // more threads want to run than there are cores
+constexpr std::size_t kSpare = 1'000'000;  // never
+
+class RestTest : public EventWaitTest {
+ protected:
+  static void set_bell(EventWait& w, int bell) { ASSERT_TRUE(w.set_bell(bell).ok()); }
+  EventWait busy{*a.shard, a.thread(), kBusy};
+  EventWait spare{*a.shard, a.thread(), kSpare};
+  void SetUp() override {
+    EventWaitTest::SetUp();
+    set_bell(busy, bell.get());
+    set_bell(spare, bell.get());
+  }
+};
+
+TEST_F(RestTest, ReceivesBeforeItSleeps) {
+  write_and_arm();
+  busy.rest(now(), a.cq);
+  EXPECT_EQ(a.completed(), (std::vector<std::uint64_t>{1}));
+}
+
+TEST_F(RestTest, OnAMachineWithASpareCoreItOnlyYields) {
+  write_and_arm();
+  spare.rest(now(), a.cq);
+  EXPECT_TRUE(a.completed().empty());
+  a.turn();
+  EXPECT_EQ(a.completed(), (std::vector<std::uint64_t>{1}));
+}
+
+TEST_F(RestTest, EndsThoughNothingComes) {
+  for (int i = 0; i < 10; ++i) busy.rest(now(), a.cq);
+  EXPECT_TRUE(a.completed().empty());
+  EXPECT_TRUE(a.thread().relieve()) << "the bells are nobody's again";
+}
+
+TEST_F(RestTest, ReceivesWhatComesWhileItSleeps) {
+  std::vector<std::uint64_t> ids;
+  std::thread resting{[&] {
+    while (ids.empty()) {
+      busy.rest(now(), a.cq);  // nobody else makes rounds
+      ids = a.completed();
+    }
+  }};
+  write_and_arm();
+  ring();
+  resting.join();
+  EXPECT_EQ(ids, (std::vector<std::uint64_t>{1}));
+}
+
+TEST_F(RestTest, LeavesTheRingsToAThreadThatWatchesThem) {
+  std::atomic<pid_t> id{0};
+  std::thread sleeper{[&] {
+    id = gettid();
+    const auto event = wait.get(channel);
+    ASSERT_TRUE(event);
+    EXPECT_EQ(*event, &a.cq);
+  }};
+  wait_until_asleep(id);
+  write_and_arm();
+  busy.rest(now(), a.cq);
+  EXPECT_TRUE(a.completed().empty()) << "two threads watch";
+  ring();
+  sleeper.join();
+  EXPECT_EQ(a.completed(), (std::vector<std::uint64_t>{1}));
+}
+
+TEST_F(RestTest, WithoutABellItOnlyYields) {
+  EventWait without{*a.shard, a.thread(), kBusy};
+  write_and_arm();
+  without.rest(now(), a.cq);
+  EXPECT_TRUE(a.completed().empty());
 }
 
 }  // namespace
