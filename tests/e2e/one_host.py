@@ -8,7 +8,7 @@ import dataclasses
 import itertools
 import re
 
-from cases import LO, Case, compiled
+from cases import LO, VETHS, Case, compiled
 from programs import CaseFailed, CaseSkipped
 
 SKIPPED = 77  # the exit status of a program that lacks something, and says what
@@ -105,6 +105,10 @@ def cost_cases():
     yield Figures(LO, "ipv4/host/one-wake-up", program="wakeups", arguments=(5000,),
                   pattern=r"([\d.]+) sleeps each at one end, ([\d.]+) at the other",
                   most=(1.6, 1.6), timeout=60, wire="auto")
+    # Each look at the idle device would cost a call or two, and there are eight to a message.
+    yield Figures(VETHS[0], "ipv4/host/idle-device", program="idle_device", arguments=(2000,),
+                  pattern=r"([\d.]+) system calls each, ([\d.]+) with", most=(2, 3), timeout=60,
+                  wire="auto")
     # So many processes to a core may keep one of them waiting for half a second.
     for processes, timeout in ((16, 14), (64, 17)):
         yield Figures(LO, f"ipv4/host/mesh-{processes}", program="mesh",
