@@ -25,6 +25,11 @@ ctest_preset = ctest --preset $(1) -j $(JOBS)
 # $(call property_tests,N): random programs over simulated networks, N of each property.
 property_tests = SEEDS=$(1) build/release/tests/verbena_sim_test --gtest_brief=1 --gtest_filter='*Property*'
 mutants = tests/mutants/run.py --jobs $(JOBS)
+define test_packages
+{ scripts/deps.sh test && \
+	  { scripts/deps.sh clients || echo "the tests of missing clients (UCX, MPI, fio, Slurm, tgt, …) are skipped"; } && \
+	  { scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"; }; }
+endef
 
 build: ## builds the programs, in build/bin
 	@scripts/deps.sh build
@@ -38,19 +43,23 @@ run: build ## runs the two-minute tour: a stock program, every lab, RDMA beside 
 	@scripts/deps.sh test
 	@scripts/demo.sh build/bin/verbena
 
-test: everything ## runs every test
-	@scripts/deps.sh test
-	@scripts/deps.sh clients || echo "the tests of missing clients (UCX, MPI, fio, Slurm, tgt, …) are skipped"
-	@scripts/deps.sh cost || echo "without valgrind the test rdmapp.cost is skipped"
+test: ## runs the tests that the continuous integration runs
+	@scripts/deps.sh build
+	@# The tests' packages come while the compilers work.
+	@mkdir -p build; $(test_packages) >build/packages.log 2>&1 & packages=$$!; status=0; \
+	  ($(call build_preset,release)) || status=$$?; \
+	  wait $$packages || status=$$?; cat build/packages.log; exit $$status
 	@$(call ctest_preset,release)
-	@tests/e2e/run.py --build build/release --again 2
+	@tests/e2e/run.py --build build/release --again 2 --long none --times 20
 	@tests/e2e/run.py --build build/release --again 2 --wire udp --quick --only '^lo/'
 
-test-all: test ## runs test, more random programs, the end-to-end cases of one host over UDP, a short soak, the tests with each sanitizer, fuzzers (60 s each) and mutants
+test-all: test ## runs test, the long end-to-end cases, more random programs, the end-to-end cases of one host over UDP, a short soak, the tests with each sanitizer, fuzzers (60 s each) and mutants
 	@scripts/deps.sh fuzz
 	@scripts/deps.sh runtimes || echo "the tests of missing runtimes (Java, Go, libsigsegv) are skipped"
+	@cmake --build --preset release -j $(JOBS) --target verbena_all_headers
 	@tests/e2e/run.py --build build/release --only 'fault-handlers/(java|go|libsigsegv)'
 	@$(call property_tests,10000)
+	@tests/e2e/run.py --build build/release --again 2 --long only
 	@# Two network namespaces are two hosts: everything between them is UDP already.
 	@tests/e2e/run.py --build build/release --again 2 --wire udp --only '^lo' --mebibytes 1024
 	@tests/e2e/run.py --build build/release --again 2 --only '/midway/' --mebibytes 1024

@@ -16,7 +16,7 @@ OPERATIONS = ("write", "send", "read")
 ENDS = ("requester", "responder")
 
 # Of the messages in whose middle a process dies or stands still.
-MEBIBYTES = 256
+MEBIBYTES = 128
 # Of the messages in whose middle memory goes. A scheduler's turn is shorter than it takes.
 MEMORY_MEBIBYTES = 32
 
@@ -57,9 +57,9 @@ class Midway(Program):
         return self.rounds, mebibytes << 20, self.operation, self.action
 
 
-def on_both_wires(case, **udp):
+def on_both_wires(case):
     yield case
-    yield dataclasses.replace(case, label=case.label + "-udp", wire="udp", **udp)
+    yield dataclasses.replace(case, label=case.label + "-udp", wire="udp")
 
 
 def midway_cases():
@@ -73,10 +73,11 @@ def midway_cases():
 
 def after_dereg_cases():
     for operation, end in itertools.product(OPERATIONS, ENDS):
-        yield from on_both_wires(
-            Program(LO, f"ipv4/host/after-dereg/{operation}-{end}", program="after_dereg",
-                    arguments=(10_000, operation, end), timeout=300),
-            arguments=(1_000, operation, end))
+        case = Program(LO, f"ipv4/host/after-dereg/{operation}-{end}", program="after_dereg",
+                       arguments=(1_000, operation, end), timeout=300)
+        yield from on_both_wires(case)
+        yield dataclasses.replace(case, label=case.label + "-10000",
+                                  arguments=(10_000, operation, end))
 
 
 def shape_cases():

@@ -5,6 +5,9 @@
   run.py --prefix DIR                       use what is installed there
   run.py … --only 'lo/.*pingpong'           the cases whose names match
   run.py … --quick                          a small choice, under a minute
+  run.py … --long none                      without the cases that only `make test-all` runs
+  run.py … --long only                      those alone
+  run.py … --times 20                       also name the 20 cases that took longest
   run.py … --soak SECONDS                   in random order, again and again
   run.py … --again 2                        a failed case gets that many further chances
   run.py … --wire udp                       everything over UDP; cases of one wire are left out
@@ -53,6 +56,7 @@ import iser  # noqa: E402
 import labs  # noqa: E402
 import labs_exercises  # noqa: E402
 import labs_readmes  # noqa: E402
+import lanes  # noqa: E402
 import mpi  # noqa: E402
 import observing  # noqa: E402
 import one_host  # noqa: E402
@@ -82,6 +86,7 @@ class Report:
         self.counts = collections.Counter()
         self.failed = []
         self.unsteady = []
+        self.times = []
         self._out = out
         self._lock = threading.Lock()
         self._start = time.monotonic()
@@ -89,6 +94,7 @@ class Report:
     def add(self, verdict, name, seconds, words=""):
         with self._lock:
             self.counts[verdict] += 1
+            self.times.append((seconds, name))
             first, _, rest = words.partition("\n")
             line = f"{verdict:<5} {name:<44} {seconds:6.1f} s  {first}".rstrip()
             print(line + ("\n" + rest.rstrip() if rest else ""), file=self._out, flush=True)
@@ -96,6 +102,12 @@ class Report:
                 self.failed.append(name)
             if verdict == "again":
                 self.unsteady.append(name)
+
+    def print_slowest(self, count):
+        total = sum(seconds for seconds, _ in self.times)
+        print(f"{total:.0f} s in all cases, one after the other; the slowest:", file=self._out)
+        for seconds, name in sorted(self.times, reverse=True)[:count]:
+            print(f"  {seconds:6.1f} s  {name}", file=self._out)
 
     def close(self):
         """The closing line; True when nothing failed."""
@@ -152,23 +164,26 @@ def check_network(topology, host, network, report):
                        f"{lost} of {arrived} packets were lost on purpose" if arrived else "")
 
 
-def run_topology(topology, chosen, host, outer, again, report):
+def run_topology(topology, waiting, host, outer, again, report):
+    """Runs the cases of the deque `waiting` until it is empty; others may take from it, too."""
     missing = topology.missing_tools()
     if (outer and topology.private) or missing:
         reason = f"missing: {', '.join(missing)}" if missing else f"no private network: {outer}"
-        for case in chosen:
+        for case in taken_from(waiting):
             report.add("skip", case.name, 0, reason)
+        return
+    if not waiting:
         return
     try:
         network = Network(topology, outer=bool(outer))
     except (RuntimeError, OSError) as error:
-        for case in chosen:
+        for case in taken_from(waiting):
             report.add("FAIL", case.name, 0, f"network set-up: {error}")
         return
     try:
         if topology.loss and topology.mtu is None:
             host = host.with_wire("udp")  # nothing else meets with the loss
-        for case in chosen:
+        for case in taken_from(waiting):
             chances = 1 + again
             while not run_case(case, host, network, report, chances):
                 chances -= 1
@@ -177,16 +192,29 @@ def run_topology(topology, chosen, host, outer, again, report):
         network.close()
 
 
+def taken_from(waiting):
+    while waiting:
+        try:
+            yield waiting.popleft()
+        except IndexError:  # another lane was faster
+            return
+
+
 def run_all(chosen, host, outer, jobs, again, report):
+    """Cases that keep a processor busy run in `jobs` lanes. In twice as many run those that mostly
+    wait; when the first are done, their lanes help."""
     files = Files(host)
-    groups = collections.defaultdict(list)
+    busy, idle = collections.defaultdict(collections.deque), collections.defaultdict(collections.deque)
     for case in chosen:
-        groups[case.topology].append(case)
+        mostly_waits = not outer and (case.topology.waits or lanes.mostly_waits(case.name))
+        (idle if mostly_waits else busy)[case.topology].append(case)
     with (concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool,
-          concurrent.futures.ThreadPoolExecutor(max_workers=1) as beside):
-        futures = [(beside if topology.waits and not outer else pool).submit(
-                       run_topology, topology, group, host, outer, again, report)
-                   for topology, group in groups.items()]
+          concurrent.futures.ThreadPoolExecutor(max_workers=2 * jobs) as beside):
+        plan = [(pool, *group) for group in busy.items()]
+        for group in idle.items():
+            plan += [(beside, *group)] * 2 * jobs + [(pool, *group)] * jobs
+        futures = [executor.submit(run_topology, topology, waiting, host, outer, again, report)
+                   for executor, topology, waiting in plan]
         for future in futures:
             future.result()
     check_nothing_left("files/nothing-left", host, files.new, report)
@@ -233,6 +261,10 @@ def parse_arguments():
     where.add_argument("--prefix", help="prefix that Verbena is installed in")
     parser.add_argument("--only", metavar="REGEX", default="", help="choose cases by name")
     parser.add_argument("--quick", action="store_true", help="a small choice")
+    parser.add_argument("--long", choices=("too", "none", "only"), default="too",
+                        help="the cases that only `make test-all` runs [%(default)s]")
+    parser.add_argument("--times", metavar="N", type=int, default=0,
+                        help="name the N cases that took longest")
     parser.add_argument("--soak", metavar="SECONDS", type=float, help="repeat in random order")
     parser.add_argument("--again", metavar="N", type=int, default=0,
                         help="chances of a case that failed [0]")
@@ -241,7 +273,8 @@ def parse_arguments():
     parser.add_argument("--mebibytes", metavar="N", type=int, default=one_host.MEBIBYTES,
                         help="of the messages in whose middle a process dies [%(default)s]")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2),
-                        help="topologies side by side [half the processors]")
+                        help="cases side by side that keep a processor busy; beside them run "
+                             "twice as many that mostly wait [half the processors]")
     parser.add_argument("--wire", metavar="NAME", default="",
                         help="VERBENA_WIRE of the programs, for cases that don't choose it "
                              "themselves [what it is by default]")
@@ -264,7 +297,8 @@ def main():
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)
-              and not (args.wire and case.wire)]
+              and not (args.wire and case.wire)
+              and (args.long == "too" or lanes.is_long(case.name) == (args.long == "only"))]
     if args.list:
         print("\n".join(case.name for case in chosen))
         return 0
@@ -295,6 +329,8 @@ def main():
             soak(chosen, host, outer, args.jobs, args.soak, report)
         else:
             run_all(chosen, host, outer, args.jobs, args.again, report)
+        if args.times:
+            report.print_slowest(args.times)
         if report.close():
             return 0
         keep = True
