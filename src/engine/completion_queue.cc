@@ -6,22 +6,26 @@
 namespace verbena::engine {
 
 CompletionQueue::Ring CompletionQueue::allocate(std::uint32_t capacity) {
-  Ring ring{static_cast<Completion*>(std::calloc(capacity, sizeof(Completion)))};
+  Ring ring{static_cast<Completion*>(std::calloc(slots(capacity), sizeof(Completion)))};
   if (!ring) throw std::bad_alloc{};
   return ring;
 }
 
 CompletionQueue::CompletionQueue(std::uint32_t capacity, Overrun overrun)
-    : ring_{allocate(capacity)}, capacity_{capacity}, overrun_{overrun} {}
+    : ring_{allocate(capacity)},
+      capacity_{capacity},
+      mask_{slots(capacity) - 1},
+      overrun_{overrun} {}
 
 bool CompletionQueue::resize(std::uint32_t capacity) {
   const std::uint64_t head = head_.load();
   const std::uint64_t waiting = tail_.load() - head;
   if (waiting > capacity) return false;
   Ring moved = allocate(capacity);
-  for (std::uint64_t i = 0; i < waiting; ++i) moved[i] = ring_[(head + i) % capacity_];
+  for (std::uint64_t i = 0; i < waiting; ++i) moved[i] = at(head + i);
   ring_ = std::move(moved);
   capacity_ = capacity;
+  mask_ = slots(capacity) - 1;
   head_.store(0);
   tail_.store(waiting);
   return true;
@@ -32,8 +36,8 @@ void CompletionQueue::discard(Qpn qpn) {
   const std::uint64_t tail = tail_.load();
   std::uint64_t kept = tail;  // what stays moves up to the newest, in order
   for (std::uint64_t i = tail; i-- > head;) {
-    const Completion& c = ring_[i % capacity_];
-    if (c.qpn != qpn) ring_[--kept % capacity_] = c;
+    const Completion& c = at(i);
+    if (c.qpn != qpn) at(--kept) = c;
   }
   head_.store(kept);
 }
@@ -42,7 +46,7 @@ std::size_t CompletionQueue::poll(std::span<Completion> out) {
   const auto head = head_.load(std::memory_order_relaxed);
   const auto ready = tail_.load(std::memory_order_seq_cst) - head;  // see push()
   const auto n = std::min<std::uint64_t>(ready, out.size());
-  for (std::uint64_t i = 0; i < n; ++i) out[i] = ring_[(head + i) % capacity_];
+  for (std::uint64_t i = 0; i < n; ++i) out[i] = at(head + i);
   head_.store(head + n, std::memory_order_release);
   return n;
 }
@@ -61,7 +65,7 @@ CompletionQueue::Pushed CompletionQueue::push(const Completion& c) {
   if (tail - head_.load(std::memory_order_acquire) == capacity_) {
     return overrun_ == Overrun::fails ? Pushed::overrun : Pushed::quietly;
   }
-  ring_[tail % capacity_] = c;
+  at(tail) = c;
   // seq_cst with arm(): either we see the request, or the armer's next poll sees the entry.
   tail_.store(tail + 1, std::memory_order_seq_cst);
 

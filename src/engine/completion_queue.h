@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -33,7 +34,8 @@ class CompletionQueue {
 
   [[nodiscard]] std::size_t poll(std::span<Completion> out);
   [[nodiscard]] bool empty() const {
-    return head_.load(std::memory_order_relaxed) == tail_.load(std::memory_order_acquire);
+    return head_.load(std::memory_order_relaxed) ==
+           tail_.load(std::memory_order_seq_cst);  // see push()
   }
   /// Asks for one event at the next completion: any, or only a solicited one or an error.
   void arm(bool solicited_only);
@@ -76,8 +78,14 @@ class CompletionQueue {
   /// From calloc: some programs ask for millions of entries and use few.
   using Ring = std::unique_ptr<Completion[], Free>;
   [[nodiscard]] static Ring allocate(std::uint32_t capacity);
+  /// A power of two, so that finding one needs no division.
+  [[nodiscard]] static std::size_t slots(std::uint32_t capacity) {
+    return std::bit_ceil(std::size_t{capacity});
+  }
+  [[nodiscard]] Completion& at(std::uint64_t index) { return ring_[index & mask_]; }
   Ring ring_;
   std::uint32_t capacity_;
+  std::uint64_t mask_;
   Overrun overrun_;
   alignas(64) std::atomic<std::uint64_t> head_{0};  // next to poll
   alignas(64) std::atomic<std::uint64_t> tail_{0};  // next to push

@@ -25,6 +25,9 @@ class PeerLiveness {
     if (!oldest_at_) oldest_at_ = p.written;
   }
 
+  /// sent() wants to know where the oldest request lies.
+  [[nodiscard]] bool awaits_place() const { return !oldest_at_; }
+
   /// The oldest request is another one now.
   void answered() {
     oldest_at_.reset();

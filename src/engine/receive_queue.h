@@ -25,7 +25,7 @@ class ReceiveQueue {
  public:
   ReceiveQueue(std::uint32_t depth, std::uint32_t max_sge);
 
-  [[nodiscard]] std::uint32_t depth() const { return static_cast<std::uint32_t>(wqes_.size()); }
+  [[nodiscard]] std::uint32_t depth() const { return depth_; }
   [[nodiscard]] std::uint32_t max_sge() const { return max_sge_; }
 
   /// Any thread. The caller has checked the state.
@@ -50,7 +50,12 @@ class ReceiveQueue {
     std::uint32_t sge_count = 0;
   };
 
-  std::vector<Wqe> wqes_;
+  [[nodiscard]] std::size_t slot_of(std::uint64_t index) const {
+    return index & (wqes_.size() - 1);
+  }
+
+  std::uint32_t depth_;
+  std::vector<Wqe> wqes_;  // a power of two
   std::vector<Sge> sges_;  // max_sge_ for each
   std::uint32_t max_sge_;
   SpinLock posting_;

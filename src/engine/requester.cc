@@ -366,6 +366,8 @@ RequestStep do_locally(Services& services, QueuePair& qp, SendWqe& wqe) {
 
 }  // namespace
 
+bool has_requests(const QueuePair& qp) { return qp.requester.wqe != qp.sq.tail(); }
+
 Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sink, unsigned budget,
                        Instant now) {
   Requester& r = qp.requester;

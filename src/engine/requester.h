@@ -41,6 +41,8 @@ struct Requester {
 /// stalled: its path has no room, or there is no memory; later there may be.
 enum class Sent : std::uint8_t { all, more, stalled };
 
+/// Without any, transmit_requests() finds nothing to do.
+[[nodiscard]] bool has_requests(const QueuePair& qp);
 /// Sends what the window lets, at most `budget` packets.
 [[nodiscard]] Sent transmit_requests(Services& services, QueuePair& qp, packet::FrameSink& sink,
                                      unsigned budget, Instant now);

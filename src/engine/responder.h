@@ -120,6 +120,12 @@ void note_request_sent(Responder& r, Instant now);
 /// No request will leave that the acknowledgement could leave with.
 inline void acknowledge_now(Responder& r) { r.answer_by = Instant{}; }
 
+/// Without any, transmit_responses() finds nothing to do.
+[[nodiscard]] inline bool has_responses(const Responder& r) {
+  return r.answer || !r.responses.empty() || r.waiting_until != kNever || !r.marks.empty() ||
+         r.congested;
+}
+
 /// The program ended the service: what was not sent yet is not sent.
 void drop_answers(Responder& r);
 

@@ -121,18 +121,23 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
   return true;
 }
 
+/// Lets an acknowledgement wait for a request that it can leave with. False: it must not.
+bool let_answer_wait(const Services& services, QueuePair& qp) {
+  Responder& r = qp.responder;
+  // Who awaits an acknowledgement itself gives its own: else two could wait for each other.
+  const bool may =
+      r.answer->type() == Syndrome::Type::ack && services.now < r.answer_by && drained(qp);
+  r.waiting_until = may ? r.answer_by : kNever;
+  return may;
+}
+
 /// The acknowledgement or NAK, if it is due.
 Sent transmit_answer(Services& services, QueuePair& qp, packet::FrameSink& sink) {
   Responder& r = qp.responder;
-  r.waiting_until = kNever;
-  if (!r.answer) return Sent::all;
+  if (!r.answer) r.waiting_until = kNever;
+  if (!r.answer || let_answer_wait(services, qp)) return Sent::all;
   // An ACK is for the newest request that was executed, a NAK for the one that is wanted.
   const bool ack = r.answer->type() == Syndrome::Type::ack;
-  // Who awaits an acknowledgement itself gives its own: else two could wait for each other.
-  if (ack && services.now < r.answer_by && drained(qp)) {
-    r.waiting_until = r.answer_by;
-    return Sent::all;
-  }
   if (!send_answer(services, qp, sink, *r.answer, ack ? r.expected.previous() : r.expected)) {
     return Sent::stalled;
   }
@@ -141,6 +146,13 @@ Sent transmit_answer(Services& services, QueuePair& qp, packet::FrameSink& sink)
 }
 
 }  // namespace
+
+bool responses_are_due(const Services& services, QueuePair& qp) {
+  const Responder& r = qp.responder;
+  if (!has_responses(r)) return false;
+  const bool answer_alone = r.answer && r.responses.empty() && r.marks.empty() && !r.congested;
+  return !answer_alone || !let_answer_wait(services, qp);
+}
 
 Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                         unsigned budget) {

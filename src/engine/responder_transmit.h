@@ -8,6 +8,8 @@
 
 namespace verbena::engine {
 
+/// There is something for transmit_responses(), and it can't wait for a request to leave with.
+[[nodiscard]] bool responses_are_due(const Services& services, QueuePair& qp);
 /// Sends responses and the answer if it is due, at most `budget` packets.
 [[nodiscard]] Sent transmit_responses(Services& services, QueuePair& qp, packet::FrameSink& sink,
                                       unsigned budget);

@@ -146,12 +146,24 @@ Sent Rnic::transmit(QueuePair& qp, packet::FrameSink& sink, Instant now) {
   // A short message goes before the acknowledgement of the one that it answers: somebody waits.
   const Psn before = qp.requester.end;
   const bool first = before == qp.completer.unacked;
-  Sent sent = transmit_requests(services_, qp, sink, 1, now);
-  if (qp.requester.end != before) note_request_sent(qp.responder, now);
-  if (sent != Sent::stalled) sent = transmit_responses(services_, qp, sink, kTurn);
-  if (sent == Sent::all) sent = transmit_requests(services_, qp, sink, kTurn, now);
+  const auto requests = [&](unsigned budget) {
+    return has_requests(qp) ? transmit_requests(services_, qp, sink, budget, now) : Sent::all;
+  };
+  if (first && has_requests(qp)) sink.hurry();
+  Sent sent = requests(1);
+  const bool answers = has_responses(qp.responder);
+  if (qp.requester.end != before) {
+    if (first && answers) sink.hurry();
+    note_request_sent(qp.responder, now);
+  }
+  if (sent != Sent::stalled) {
+    sent = answers ? transmit_responses(services_, qp, sink, kTurn) : Sent::all;
+  }
+  if (sent == Sent::all) sent = requests(kTurn);
   if (qp.requester.end != before && goes_by_rings(qp)) {
-    qp.completer.peer.sent(passage_to_peer(qp, sink), first, now);
+    if (first || qp.completer.peer.awaits_place()) {
+      qp.completer.peer.sent(passage_to_peer(qp, sink), first, now);
+    }
   }
   return sent;
 }

@@ -3,6 +3,7 @@
 #include "engine/marks.h"
 #include "engine/raw_packet.h"
 #include "engine/responder_execution.h"
+#include "engine/responder_transmit.h"
 #include "engine/rnic.h"
 #include "engine/unreliable.h"
 
@@ -136,7 +137,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     serve_request(qp, datagram, p);
   }
   finish_draining(qp);
-  schedule(qp);
+  if (has_requests(qp) || responses_are_due(services_, qp)) schedule(qp);
   set_timer(qp);
 }
 

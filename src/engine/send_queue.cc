@@ -1,6 +1,7 @@
 #include "engine/send_queue.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <mutex>
 
@@ -70,9 +71,10 @@ PostedSend::PostedSend(const SendRequest& r)
 }
 
 SendQueue::SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline)
-    : wqes_(depth),
-      sges_(std::size_t{depth} * max_sge),
-      inline_(std::size_t{depth} * max_inline),
+    : depth_{depth},
+      wqes_(std::bit_ceil(depth)),
+      sges_(wqes_.size() * max_sge),
+      inline_(wqes_.size() * max_inline),
       max_sge_{max_sge},
       max_inline_{max_inline} {}
 
@@ -86,10 +88,10 @@ PostResult SendQueue::write(const SendRequest& r, bool signal_all, std::uint32_t
     return PostResult::bad_request;
   }
   const std::uint64_t index = tail_.load(std::memory_order_relaxed) + ahead;
-  if (index - head_.load(std::memory_order_acquire) >= wqes_.size()) return PostResult::queue_full;
+  if (index - head_.load(std::memory_order_acquire) >= depth_) return PostResult::queue_full;
 
   if (r.inlined) {
-    std::uint8_t* to = inline_.data() + (index % wqes_.size()) * max_inline_;
+    std::uint8_t* to = inline_.data() + slot_of(index) * max_inline_;
     for (const Sge& s : r.sges) {
       // The program's own memory on the program's own thread: a bad address is its own fault.
       if (s.length > 0) std::memcpy(to, reinterpret_cast<const void*>(s.address), s.length);
@@ -97,7 +99,7 @@ PostResult SendQueue::write(const SendRequest& r, bool signal_all, std::uint32_t
     }
   } else {
     std::copy(r.sges.begin(), r.sges.end(),
-              sges_.begin() + static_cast<std::ptrdiff_t>((index % wqes_.size()) * max_sge_));
+              sges_.begin() + static_cast<std::ptrdiff_t>(slot_of(index) * max_sge_));
   }
   SendWqe& wqe = at(index);
   wqe.request = PostedSend{r};
@@ -143,12 +145,12 @@ void SendQueue::clear() {
 }
 
 std::span<const Sge> SendQueue::sges(std::uint64_t index) const {
-  const std::size_t slot = index % wqes_.size();
+  const std::size_t slot = slot_of(index);
   return {sges_.data() + slot * max_sge_, wqes_[slot].sge_count};
 }
 
 std::span<const std::uint8_t> SendQueue::inline_bytes(std::uint64_t index) const {
-  const std::size_t slot = index % wqes_.size();
+  const std::size_t slot = slot_of(index);
   return {inline_.data() + slot * max_inline_,
           wqes_[slot].request.inlined ? wqes_[slot].length : 0};
 }

@@ -74,7 +74,7 @@ class SendQueue {
  public:
   SendQueue(std::uint32_t depth, std::uint32_t max_sge, std::uint32_t max_inline);
 
-  [[nodiscard]] std::uint32_t depth() const { return static_cast<std::uint32_t>(wqes_.size()); }
+  [[nodiscard]] std::uint32_t depth() const { return depth_; }
   [[nodiscard]] std::uint32_t max_sge() const { return max_sge_; }
   [[nodiscard]] std::uint32_t max_inline() const { return max_inline_; }
 
@@ -92,14 +92,19 @@ class SendQueue {
 
   [[nodiscard]] std::uint64_t head() const { return head_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t tail() const { return tail_.load(std::memory_order_acquire); }
-  [[nodiscard]] SendWqe& at(std::uint64_t index) { return wqes_[index % wqes_.size()]; }
+  [[nodiscard]] SendWqe& at(std::uint64_t index) { return wqes_[slot_of(index)]; }
   [[nodiscard]] std::span<const Sge> sges(std::uint64_t index) const;
   [[nodiscard]] std::span<const std::uint8_t> inline_bytes(std::uint64_t index) const;
   void retire() { head_.store(head() + 1, std::memory_order_release); }
   void clear();
 
  private:
-  std::vector<SendWqe> wqes_;
+  [[nodiscard]] std::size_t slot_of(std::uint64_t index) const {
+    return index & (wqes_.size() - 1);
+  }
+
+  std::uint32_t depth_;
+  std::vector<SendWqe> wqes_;         // a power of two, so that finding one needs no division
   std::vector<Sge> sges_;             // max_sge_ for each
   std::vector<std::uint8_t> inline_;  // max_inline_ for each
   std::uint32_t max_sge_;

@@ -18,7 +18,7 @@ void Services::notify(CompletionQueue& cq) { add_once(notifications, cq); }
 
 void Services::notify_later(CompletionQueue& cq) { add_once(moderated, cq); }
 
-void Services::expire_moderated() {
+void Services::raise_due() {
   // One that has raised its event meanwhile has another time, or none.
   std::erase_if(moderated, [this](CompletionQueue* cq) {
     if (cq->due() > now && cq->due() != kNever) return false;

@@ -33,7 +33,10 @@ struct Services {
   bool caller_takes_events = false;  // who makes this call sleeps for completions otherwise
 
   /// Raises the events that are due.
-  void expire_moderated();
+  void expire_moderated() {
+    if (!moderated.empty()) raise_due();
+  }
+  void raise_due();
 
   // All have their room since the queues were made (see Rnic::make_room_for_queues).
   void notify(CompletionQueue& cq);

@@ -87,6 +87,7 @@ void Shard::send_everything(Instant end) {
 }
 
 Instant Shard::wake_at() const {
+  if (!thread_.wants_deadline()) return kNever;
   const Instant deadline =
       std::min({state_.rnic.next_deadline(), state_.connections.next_deadline(),
                 state_.wires->next_deadline()});
@@ -113,6 +114,7 @@ bool Shard::posts_may_wait(QueuePair& qp) {
 
 void Shard::send_inline() {
   // Whoever has the lock calls this after releasing it, so a failed try loses nothing.
+  if (!unlocked_rnic().has_doorbells()) return;
   const NoCancellation shield;
   while (unlocked_rnic().has_doorbells()) {
     if (!lock_.try_lock()) return;

@@ -118,6 +118,8 @@ class FrameSink {
   }
   /// The next frame in the room that was reserved last is complete and leaves.
   virtual void commit() = 0;
+  /// Somebody waits for the next frame: it leaves when it is committed, if that costs nothing.
+  virtual void hurry() {}
   /// No path has room: after a reserve in vain, there is no use in trying others.
   [[nodiscard]] virtual bool full() const = 0;
 

@@ -75,6 +75,12 @@ class NicThread {
   /// Any thread: work() has to run by then. Cheap if it will anyway.
   void wake_by(Instant deadline);
 
+  /// Any thread, with what work() locks. False: the thread stands aside; when it comes back, it
+  /// works and looks when it has to run next, so there is no need to wake it by anything.
+  [[nodiscard]] bool wants_deadline() const {
+    return asleep_until_.load(std::memory_order_relaxed) != Instant::min();
+  }
+
   /// In a forked child, which has no such thread.
   void abandon();
 
