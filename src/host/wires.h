@@ -100,6 +100,9 @@ class Wires final : public packet::FrameSink {
     return for_path(flow).passage(flow, to);
   }
   void commit() override { reserved_->commit(); }
+  void hurry() override {
+    if (shm_ != nullptr) shm_->hurry();
+  }
   [[nodiscard]] bool full() const override {
     return std::ranges::all_of(lines_, [](const WireLine& line) { return line.outermost->full(); });
   }

@@ -19,7 +19,7 @@ using wire::shm::Link;
 using wire::shm::Segment;
 
 constexpr std::size_t kA = 0, kB = 1;
-constexpr std::size_t kShort = 40;
+constexpr std::size_t kShort = 300;    // made in the ring: the memory model sees it
 constexpr std::size_t kLong = 60'000;  // four of them fill a ring
 
 packet::Flow flow() {

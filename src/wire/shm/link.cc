@@ -86,12 +86,16 @@ packet::FrameRooms Link::reserve(const packet::Flow& flow, std::size_t size, std
     std::memcpy(rooms.first, &addresses, sizeof addresses);
   }
   const std::size_t all = (rooms.count - 1) * rooms.stride + size;
-  return {{rooms.first + prefix + gap, all}, size, rooms.stride, rooms.count};
+  place_ = {rooms.first + prefix + gap, all};
+  staged_ = rooms.count == 1 && size <= small_.size();
+  if (staged_) return {std::span{small_}.first(size), size, size, 1};
+  return {place_, size, rooms.stride, rooms.count};
 }
 
 void Link::commit() {
   if (reserved_ == 0) return;
   --reserved_;
+  if (staged_) std::memcpy(place_.data(), small_.data(), place_.size());
   writer_.commit(header_);
   if (with_addresses_) {
     sent_from_ = from_;
@@ -139,7 +143,6 @@ bool Link::grow(std::size_t bytes) {
 std::optional<packet::Datagram> Link::next() {
   const auto record = at_end() ? std::nullopt : reader_->next();
   if (!record) return std::nullopt;
-  released_ = true;
   auto body = record->body;
   const RecordHeader& header = record->header;
   packet::Datagram d;
@@ -157,9 +160,13 @@ std::optional<packet::Datagram> Link::next() {
   return d;
 }
 
-void Link::release() {
-  if (!reader_) return;
+bool Link::release() {
+  if (!reader_) return false;
   own_.page().consumed.store(reader_->position(), std::memory_order_release);
+  if (reader_->position() - looked_at_ < kRoomBytes) return false;
+  looked_at_ = reader_->position();
+  released_ = true;
+  return true;
 }
 
 void Link::wake_other() {

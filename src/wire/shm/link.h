@@ -4,8 +4,10 @@
 //
 // To sleep: say so, full fence, look at the rings once more. To publish (or to make room): store,
 // full fence, look whether the other one sleeps; ring its bell once for each sleep. So one of both
-// sees the other.
+// sees the other. Only a full ring makes somebody sleep for room, so a reader needs to look but
+// once in kRoomBytes.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -25,6 +27,8 @@ class Link {
   /// Bytes of a ring at first, and at most.
   static constexpr std::size_t kRingBytes = 256u << 10;
   static constexpr std::size_t kMostRingBytes = Segment::kRingBytes;
+  /// So much is unread, and more, in a ring that has no room for a frame.
+  static constexpr std::size_t kRoomBytes = 32u << 10;
 
   /// `own` has kRingBytes of memory. `id` names the link to the other process.
   Link(std::uint32_t slot, std::uint64_t id, Segment own);
@@ -78,8 +82,9 @@ class Link {
   [[nodiscard]] bool broken() const { return reader_ && reader_->broken(); }
   /// The next frame: what its header says, and its bytes in the ring. nullopt: there is none.
   [[nodiscard]] std::optional<packet::Datagram> next();
-  /// Frames that next() gave are done with.
-  void release();
+  /// Frames that next() gave are done with. True: flush() has to look whether the other process
+  /// sleeps for room.
+  bool release();
 
   // Waking.
 
@@ -124,6 +129,11 @@ class Link {
   bool with_addresses_ = false;  // the record that is reserved
   RecordHeader header_{};
   std::size_t reserved_ = 0;
+  std::span<std::uint8_t> place_{};  // of the frames that are reserved
+  // A small frame is made here and copied at once: its line would go back and forth if its reader,
+  // who looks at it all the time, did so between two stores.
+  std::array<std::uint8_t, 256> small_{};
+  bool staged_ = false;
   bool starved_ = false;          // a frame found no room, and its sender has not looked again
   std::uint64_t starved_at_ = 0;  // what the other process had read then
   bool was_full_ = false;
@@ -132,7 +142,8 @@ class Link {
 
   std::optional<RingReader> reader_{};
   Addresses received_{};
-  bool released_ = false;  // since wake_other()
+  std::uint64_t looked_at_ = 0;  // how far it had read when it last looked who sleeps for room
+  bool released_ = false;        // kRoomBytes since then
 };
 
 /// The other processes find what was committed to these links, and room; those that sleep are

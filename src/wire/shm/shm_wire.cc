@@ -80,11 +80,12 @@ packet::FrameRooms ShmWire::reserve_many(const packet::Flow& flow, Qpn to, std::
 void ShmWire::commit() {
   if (reserved_link_ == nullptr) return;
   reserved_link_->commit();
+  if (std::exchange(hurries_, false)) reserved_link_->publish();
   touch(*reserved_link_);
   ++counters_.frames_sent;
-  PortTraffic& port = port_of(reserved_flow_.source);
+  PortTraffic& port = traffic_of(reserved_flow_.source, sent_from_);
   ++port.sent_packets;
-  port.sent_bytes += reserved_bytes_ + ip_and_udp_size(reserved_flow_.source.is_v4());
+  port.sent_bytes += reserved_bytes_ + sent_from_.headers;
 }
 
 bool ShmWire::send_sealed(const packet::Flow& flow, Qpn to, std::span<const std::uint8_t> frame) {
@@ -129,16 +130,15 @@ std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& si
   std::size_t frames = 0;
   const auto end_turn = [&] {
     sink.no_more();  // reads the ring
-    link.release();
-    touch(link);
+    if (link.release()) touch(link);
   };
   try {
     for (bool more = true; more;) {
-      const auto datagram = link.next();
+      auto datagram = link.next();
       if (!datagram) break;
       ++frames;
-      more = (frames < most || (frames < kLongTurn && sink.is_copying())) && link.ready();
-      deliver(*datagram, link.slot(), more, sink);
+      more = frames < most || (frames < kLongTurn && sink.is_copying());
+      deliver(*datagram, link, more, sink);
     }
   } catch (...) {  // there is no memory for what the last one asks for
     end_turn();
@@ -154,19 +154,19 @@ std::size_t ShmWire::receive_from(Link& link, std::size_t most, DatagramSink& si
   return frames;
 }
 
-void ShmWire::deliver(packet::Datagram d, std::uint32_t sender, bool more, DatagramSink& sink) {
+void ShmWire::deliver(packet::Datagram& d, const Link& link, bool may_go_on, DatagramSink& sink) {
   if (!is_open(d.destination) || d.bytes.size() < kLeastFrame) {
     ++counters_.malformed;
     if (observer_ != nullptr) observer_->dropped("malformed", d);
     return;
   }
   d.way = packet::Way::host;
-  d.sender = sender;
+  d.sender = link.slot();
   if (d.bytes.size() <= kCopied) {
     std::memcpy(copy_.data(), d.bytes.data(), d.bytes.size());
     d.bytes = std::span{copy_}.first(d.bytes.size());
   } else {
-    d.more = more;
+    d.more = may_go_on && link.ready();
     d.changeable = true;
   }
   d.destination_qpn = packet::destination_qpn_of(d.bytes);
@@ -178,9 +178,9 @@ void ShmWire::deliver(packet::Datagram d, std::uint32_t sender, bool more, Datag
     return;
   }
   ++counters_.frames_received;
-  PortTraffic& port = port_of(d.destination);
+  PortTraffic& port = traffic_of(d.destination, received_at_);
   ++port.received_packets;
-  port.received_bytes += d.bytes.size() + ip_and_udp_size(d.source.is_v4());
+  port.received_bytes += d.bytes.size() + received_at_.headers;
   management ? sink.management(d) : sink.datagram(d);
 }
 
@@ -209,8 +209,13 @@ unsigned ShmWire::interface_of(const IpAddress& address) const {
   return 0;
 }
 
-PortTraffic& ShmWire::port_of(const IpAddress& address) {
-  return counters_.port(interface_of(address));
+PortTraffic& ShmWire::traffic_of(const IpAddress& address, Port& last) {
+  if (last.headers == 0 || last.address != address) {
+    const PortTraffic& port = counters_.port(interface_of(address));
+    last = {address, static_cast<std::size_t>(&port - counters_.ports.data()),
+            ip_and_udp_size(address.is_v4())};
+  }
+  return counters_.ports[last.place];
 }
 
 void ShmWire::abandon() {

@@ -71,6 +71,7 @@ class ShmWire final : public Wire, registry::Watcher {
   [[nodiscard]] packet::FrameRooms reserve_many(const packet::Flow& flow, Qpn to, std::size_t size,
                                                 std::size_t count) override;
   void commit() override;
+  void hurry() override { hurries_ = true; }
   [[nodiscard]] packet::Passage passage(const packet::Flow&, Qpn to) const override {
     const shm::Link* const link = links_[to.slot()].get();
     return link != nullptr ? link->passage() : packet::Passage{};
@@ -151,11 +152,18 @@ class ShmWire final : public Wire, registry::Watcher {
   void give_up(std::uint32_t slot, Carriage why, DatagramSink& sink);
   void enlarge(shm::Link& link);
   std::size_t receive_from(shm::Link& link, std::size_t most, DatagramSink& sink);
-  void deliver(packet::Datagram d, std::uint32_t sender, bool more, DatagramSink& sink);
+  /// `may_go_on`: the next frame of the link is taken at once.
+  void deliver(packet::Datagram& d, const shm::Link& link, bool may_go_on, DatagramSink& sink);
   void drop_link(std::uint32_t slot);
   void touch(shm::Link& link);
   [[nodiscard]] unsigned interface_of(const IpAddress& address) const;
-  [[nodiscard]] PortTraffic& port_of(const IpAddress& address);
+  /// What is counted for an address of ours, and the size of its IP and UDP headers.
+  struct Port {
+    IpAddress address{};
+    std::size_t place = 0;  // in the counters
+    std::size_t headers = 0;
+  };
+  [[nodiscard]] PortTraffic& traffic_of(const IpAddress& address, Port& last);
 
   registry::Registry& registry_;
   Fd bell_;
@@ -175,10 +183,14 @@ class ShmWire final : public Wire, registry::Watcher {
   shm::Link* reserved_link_ = nullptr;  // nullptr: what is committed is lost
   packet::Flow reserved_flow_{};
   std::size_t reserved_bytes_ = 0;
+  bool hurries_ = false;            // the next frame is published when it is committed
   std::vector<std::uint8_t> lost_;  // room for frames that go nowhere
   std::vector<std::uint8_t> copy_;  // of a small frame that arrives
 
   WireCounters counters_;
+  // Of the last frame.
+  Port sent_from_{};
+  Port received_at_{};
   Observer* observer_ = nullptr;
   std::string last_error_;
 };

@@ -49,6 +49,7 @@ void ShmWire::open_address(const LocalAddress& local) {
   const auto column = table.column_of(local);
   if (!column) return;  // nobody could tell that it is ours
   addresses_.push_back(local);
+  sent_from_ = received_at_ = {};
   table.receive_at(*column, registry_.slot());
 }
 
