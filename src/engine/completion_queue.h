@@ -65,6 +65,10 @@ class CompletionQueue {
   /// raise_later: from now on it has a due().
   /// overrun: the queue was full, the completion is lost (IBA 11.6.2: the queue is in error).
   [[nodiscard]] Pushed push(const Completion& c);
+  /// Completions that nobody has polled yet.
+  [[nodiscard]] std::uint64_t waiting() const {
+    return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_relaxed);
+  }
   /// The first time that it overran: true.
   [[nodiscard]] bool fail() { return !std::exchange(failed_, true); }
 

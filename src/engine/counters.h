@@ -10,7 +10,9 @@ namespace verbena::engine {
 /// (`rdma statistic`) where it has one.
 struct Counters {
   std::uint64_t sent_pkts = 0;
+  std::uint64_t sent_bytes = 0;  // ours, as the next one: payload of these packets
   std::uint64_t rcvd_pkts = 0;
+  std::uint64_t rcvd_bytes = 0;
   std::uint64_t duplicate_request = 0;
   std::uint64_t out_of_seq_request = 0;
   std::uint64_t rcvd_rnr_err = 0;
@@ -59,6 +61,8 @@ struct CounterInfo {
 inline constexpr std::array kCounters{
     CounterInfo{"sent_pkts", &Counters::sent_pkts},
     CounterInfo{"rcvd_pkts", &Counters::rcvd_pkts},
+    CounterInfo{"sent_bytes", &Counters::sent_bytes},
+    CounterInfo{"rcvd_bytes", &Counters::rcvd_bytes},
     CounterInfo{"duplicate_request", &Counters::duplicate_request},
     CounterInfo{"out_of_seq_request", &Counters::out_of_seq_request},
     CounterInfo{"rcvd_rnr_err", &Counters::rcvd_rnr_err},

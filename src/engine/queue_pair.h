@@ -128,6 +128,7 @@ struct QueuePair {
 inline void note_frame(Services& services, QueuePair& qp, const packet::Flow& flow,
                        const packet::Packet& p, std::size_t payload, bool again = false) {
   ++qp.counters.sent_pkts;
+  qp.counters.sent_bytes += payload;
   if (again) ++qp.counters.retransmitted_pkts;
   if (services.observer != nullptr) services.observer->sent(qp, flow, p, payload, again);
 }

@@ -39,6 +39,7 @@ std::optional<CompletionStatus> send_frame(Services& services, QueuePair& qp, co
   switch (sink->send(qp.qpn, room)) {
     case Left::yes:
       ++qp.counters.sent_pkts;
+      qp.counters.sent_bytes += wqe.length;
       return CompletionStatus::success;
     case Left::too_long:
       return CompletionStatus::local_length_error;
@@ -88,6 +89,7 @@ void handle_frame(Services& services, QueuePair& qp, std::span<const std::uint8_
     return;
   }
   ++qp.counters.rcvd_pkts;
+  qp.counters.rcvd_bytes += frame.size();
   if (!place_message(services, qp, {frame}, seen)) return;
   complete_receive(
       services, qp,

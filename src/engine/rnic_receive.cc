@@ -115,6 +115,7 @@ void Rnic::dispatch(QueuePair& qp, const packet::Datagram& datagram, const packe
     return;
   }
   ++qp.counters.rcvd_pkts;
+  qp.counters.rcvd_bytes += p.payload.size();
   if (services_.observer != nullptr) services_.observer->received(qp, datagram, p);
   const bool cnp = info.kind == packet::Kind::cnp;
   constexpr std::uint8_t kCongestionExperienced = 3;  // RFC 3168

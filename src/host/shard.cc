@@ -239,12 +239,15 @@ NicThread::Work::Outcome Shard::run_rounds(bool control) {
 
 // ---- questions of other processes
 
-std::string Shard::account() {
+registry::Account Shard::account(std::uint32_t queue_pairs) {
+  Outputs::Part part;
+  if (queue_pairs != 0) part = state_.outputs.activity(state_.rnic, *state_.wires, queue_pairs);
+  if (queue_pairs > 1) return {pairs_as_json(part.pairs), part.next};
   Statistics s = state_.outputs.statistics(state_.rnic, *state_.wires);
   // There may be more pairs than fit into a message.
-  s.unlisted += s.pairs.size();
-  s.pairs.clear();
-  return as_json(s);
+  s.unlisted = queue_pairs != 0 ? part.left : s.unlisted + s.pairs.size();
+  s.pairs = std::move(part.pairs);
+  return {as_json(s), part.next};
 }
 
 // ---- fork(): other functions lock, unlock and use the state, so the analysis can't follow.

@@ -178,7 +178,7 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   void message(const registry::PeerMessage& message) override REQUIRES(lock_) {
     state_.wires->message(message, *this);
   }
-  [[nodiscard]] std::string account() override REQUIRES(lock_);
+  [[nodiscard]] registry::Account account(std::uint32_t queue_pairs) override REQUIRES(lock_);
   // RawPorts::Taker
   void frame(engine::QueuePair& qp, std::span<const std::uint8_t> bytes) override REQUIRES(lock_) {
     state_.rnic.receive_frame(qp, bytes, now_);

@@ -25,7 +25,9 @@ struct ControlHeader {
   std::uint8_t wire = 0;  // message
   std::uint8_t reserved[2]{};
   std::uint32_t slot = 0;  // hello
-  std::uint32_t padding = 0;
+  // account_request: lists queue pairs from this number on; account: where the next part begins.
+  // 0: none. Earlier versions send 0 and ignore it.
+  std::uint32_t queue_pairs = 0;
   std::uint64_t tenancy = 0;  // hello: SharedTable::tenancy() of the slot
 };
 static_assert(std::is_trivially_copyable_v<ControlHeader>);

@@ -184,7 +184,7 @@ void Peers::handle(Connection& connection, const ControlHeader& header, std::siz
                       .descriptors = descriptors});
       return;
     case ControlKind::account_request:
-      send_account(connection.fd.get(), events.account());
+      send_account(connection.fd.get(), events.account(header.queue_pairs));
       return;
     case ControlKind::table:
     case ControlKind::account:
@@ -220,9 +220,10 @@ void Peers::send_table(int fd) const {
   (void)kernel::sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-void Peers::send_account(int fd, std::string text) {
-  ControlHeader header{.kind = ControlKind::account};
-  std::array<iovec, 2> pieces{iovec{&header, sizeof header}, iovec{text.data(), text.size()}};
+void Peers::send_account(int fd, Account account) {
+  ControlHeader header{.kind = ControlKind::account, .queue_pairs = account.next};
+  std::array<iovec, 2> pieces{iovec{&header, sizeof header},
+                              iovec{account.text.data(), account.text.size()}};
   msghdr message{};
   message.msg_iov = pieces.data();
   message.msg_iovlen = pieces.size();

@@ -33,13 +33,20 @@ struct PeerMessage {
                                         // none, where this process can't have more
 };
 
+/// What a process tells of itself.
+struct Account {
+  std::string text;
+  std::uint32_t next = 0;  // the queue pair that the next part begins with; 0: that is all
+};
+
 class PeerEvents {
  public:
   virtual void message(const PeerMessage& message) = 0;
   /// The process that held the slot as `tenancy` has died. Another one may have the slot now.
   virtual void peer_died(std::uint32_t slot, Tenancy tenancy) = 0;
-  /// A process of the same user wants to know what this one is doing.
-  [[nodiscard]] virtual std::string account() = 0;
+  /// A process of the same user wants to know what this one is doing. `queue_pairs`: also what
+  /// those from this number on do, a bounded part of them; 0: none of them.
+  [[nodiscard]] virtual Account account(std::uint32_t queue_pairs) = 0;
 
  protected:
   ~PeerEvents() = default;
@@ -95,7 +102,7 @@ class Peers {
   void handle(Connection& connection, const ControlHeader& header, std::size_t bytes,
               std::span<Fd> descriptors, PeerEvents& events);
   void send_table(int fd) const;
-  static void send_account(int fd, std::string text);
+  static void send_account(int fd, Account account);
   void lost(int fd, PeerEvents& events);
   /// Looks which process has the slot now. `since`: when the lost connection was made.
   void find_out(Lost lost, Instant since, PeerEvents& events);

@@ -18,7 +18,7 @@ class Registry::Events final : public PeerEvents {
 
   void message(const PeerMessage& message) override { visitors_->message(message); }
   void peer_died(std::uint32_t slot, Tenancy tenancy) override { registry_.died(slot, tenancy); }
-  std::string account() override { return visitors_->account(); }
+  Account account(std::uint32_t queue_pairs) override { return visitors_->account(queue_pairs); }
 
  private:
   Registry& registry_;

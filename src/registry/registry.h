@@ -43,7 +43,7 @@ class Visitors {
  public:
   /// See PeerEvents.
   virtual void message(const PeerMessage& message) = 0;
-  [[nodiscard]] virtual std::string account() = 0;
+  [[nodiscard]] virtual Account account(std::uint32_t queue_pairs) = 0;
 
  protected:
   ~Visitors() = default;

@@ -24,7 +24,17 @@ struct Asked {
   enum class State : std::uint8_t { waited_for, done, gone } state = State::waited_for;
 };
 
-std::optional<Asked> ask(std::uint32_t slot) {
+/// No queue pair has a lower number.
+constexpr std::uint32_t kFirstQueuePair = 1;
+/// Of one process: 4096 queue pairs, of 12288 that it may have.
+constexpr std::size_t kMostParts = 64;
+
+bool request(const Asked& asked, std::uint32_t queue_pairs) {
+  const ControlHeader header{.kind = ControlKind::account_request, .queue_pairs = queue_pairs};
+  return kernel::send(asked.connection.get(), &header, sizeof header, MSG_NOSIGNAL) >= 0;
+}
+
+std::optional<Asked> ask(std::uint32_t slot, Detail detail) {
   Asked asked{.presence = {.slot = slot, .pid = 0, .account = {}}, .connection = {}};
   auto connected = connect_to_slot(slot);
   if (!connected) {
@@ -34,10 +44,7 @@ std::optional<Asked> ask(std::uint32_t slot) {
   }
   asked.connection = std::move(connected).value();
   if (const auto peer = trusted_peer(asked.connection)) asked.presence.pid = peer->pid;
-  const ControlHeader request{.kind = ControlKind::account_request};
-  if (kernel::send(asked.connection.get(), &request, sizeof request, MSG_NOSIGNAL) < 0) {
-    return std::nullopt;
-  }
+  if (!request(asked, detail == Detail::queue_pairs ? kFirstQueuePair : 0)) return std::nullopt;
   return asked;
 }
 
@@ -47,6 +54,7 @@ void hear(Asked& asked) {
   const auto size = kernel::recv(fd, nullptr, 0, MSG_PEEK | MSG_TRUNC);
   if (size < 0 && (errno == EAGAIN || errno == EINTR)) return;
   if (size <= 0) {
+    // What it said before it ended is of no interest: it ends with the process.
     asked.state = Asked::State::gone;
     return;
   }
@@ -62,8 +70,14 @@ void hear(Asked& asked) {
     return;
   }
   text.resize(static_cast<std::size_t>(got) - sizeof header);
-  asked.presence.account = std::move(text);
-  asked.state = Asked::State::done;
+  Presence& presence = asked.presence;
+  if (presence.account) {
+    presence.parts.push_back(std::move(text));
+  } else {
+    presence.account = std::move(text);
+  }
+  const bool more = header.queue_pairs != 0 && presence.parts.size() < kMostParts;
+  if (!more || !request(asked, header.queue_pairs)) asked.state = Asked::State::done;
 }
 
 /// False: nobody is waited for any more, or the time is up.
@@ -87,13 +101,13 @@ bool hear_some(std::vector<Asked>& all, Instant end) {
 
 }  // namespace
 
-std::vector<Presence> call_roll(Duration patience) {
+std::vector<Presence> call_roll(Duration patience, Detail detail) {
   const Instant end = monotonic_now() + patience;
   auto slots = live_slots();
   std::sort(slots.begin(), slots.end());
   std::vector<Asked> all;
   for (const auto slot : slots) {
-    if (auto asked = ask(slot)) all.push_back(std::move(*asked));
+    if (auto asked = ask(slot, detail)) all.push_back(std::move(*asked));
   }
   while (hear_some(all, end)) {
   }

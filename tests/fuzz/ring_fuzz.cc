@@ -109,7 +109,7 @@ class Member final : registry::Visitors {
 
  private:
   void message(const registry::PeerMessage&) override {}
-  std::string account() override { return {}; }
+  registry::Account account(std::uint32_t) override { return {}; }
 
   std::vector<std::uint8_t> memory_;
   std::unique_ptr<registry::Registry> registry_;

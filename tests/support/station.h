@@ -172,7 +172,7 @@ class Station final : registry::Visitors {
   void message(const registry::PeerMessage& message) override {
     wire->message(message, sink);
   }
-  std::string account() override { return "a station"; }
+  registry::Account account(std::uint32_t) override { return {"a station"}; }
 
   IpAddress address;
   std::vector<std::uint8_t> memory;

@@ -18,6 +18,9 @@ void log_other_name(const std::string& wanted, const std::string& got) {
       getpid(), got);
 }
 
+/// So that a part fits into a message of the registry.
+constexpr std::size_t kPairsOfPart = 64;
+
 void print(std::string_view text) {
   // What the program has written comes first, where both go to one place.
   std::fflush(stdout);
@@ -74,6 +77,22 @@ Statistics Outputs::statistics(const engine::Rnic& rnic, const Wires& wires) con
   pairs_.fill(s, live);
   fill_from_wires(s, wires);
   return s;
+}
+
+Outputs::Part Outputs::activity(const engine::Rnic& rnic, const Wires& wires,
+                                std::uint32_t from) const {
+  Part part;
+  rnic.for_each_qp([&](const engine::QueuePair& pair) {  // by number
+    if (pair.qpn.value() < from) return;
+    if (part.pairs.size() == kPairsOfPart) {
+      if (part.left++ == 0) part.next = pair.qpn.value();
+      return;
+    }
+    const auto expected = wires.expected_way(pair.attributes.flow, pair.attributes.dest_qpn);
+    part.pairs.push_back(pair_of(host_of(pair), expected));
+    part.pairs.back().activity = activity_of(pair);
+  });
+  return part;
 }
 
 Statistics::Port Outputs::port_statistics(const Device& device, const engine::Rnic& rnic,

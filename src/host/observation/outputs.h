@@ -34,6 +34,14 @@ class Outputs {
   [[nodiscard]] bool wants_statistics() const { return !settings_.stats.empty(); }
   /// What this process has counted.
   [[nodiscard]] Statistics statistics(const engine::Rnic& rnic, const Wires& wires) const;
+  /// What its queue pairs do: those from number `from` on, a bounded part.
+  struct Part {
+    std::vector<Statistics::Pair> pairs;
+    std::size_t left = 0;    // further ones
+    std::uint32_t next = 0;  // number of the first of them
+  };
+  [[nodiscard]] Part activity(const engine::Rnic& rnic, const Wires& wires,
+                              std::uint32_t from) const;
   /// What a device's port and its queue pairs have counted.
   [[nodiscard]] Statistics::Port port_statistics(const Device& device, const engine::Rnic& rnic,
                                                  const Wires& wires) const;

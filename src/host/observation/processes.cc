@@ -1,6 +1,10 @@
 #include "host/observation/processes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <vector>
 
 #include "host/observation/first_line.h"
 #include "host/observation/json.h"
@@ -18,7 +22,8 @@ bool is_stopped(const std::string& stat) {
 
 std::string object_of(const registry::Presence& p) {
   if (p.account) {
-    return fmt::format(R"({{"pid":{},"answers":true,"statistics":{}}})", p.pid, *p.account);
+    return fmt::format(R"({{"pid":{},"answers":true,"statistics":{},"parts":[{}]}})", p.pid,
+                       *p.account, fmt::join(p.parts, ","));
   }
   const std::string folder = fmt::format("/proc/{}/", p.pid);
   return fmt::format(R"({{"pid":{},"answers":false,"program":{},"stopped":{}}})", p.pid,
@@ -26,14 +31,19 @@ std::string object_of(const registry::Presence& p) {
                      is_stopped(first_line(folder + "stat")));
 }
 
+std::string list_of(const std::vector<registry::Presence>& present) {
+  std::string text;
+  for (const registry::Presence& p : present) text += (text.empty() ? "" : ",") + object_of(p);
+  return "[" + text + "]";
+}
+
 }  // namespace
 
-std::string processes_as_json() {
-  std::string text;
-  for (const registry::Presence& p : registry::call_roll()) {
-    text += (text.empty() ? "" : ",") + object_of(p);
-  }
-  return "[" + text + "]";
+std::string processes_as_json() { return list_of(registry::call_roll()); }
+
+std::string activity_as_json() {
+  return list_of(
+      registry::call_roll(std::chrono::milliseconds{300}, registry::Detail::queue_pairs));
 }
 
 }  // namespace verbena::host

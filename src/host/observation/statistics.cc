@@ -151,6 +151,13 @@ std::string object_of(const std::vector<Value>& values) {
 
 std::string object_of(const engine::Counters& counters) { return object_of(values_of(counters)); }
 
+/// Without zeros: many queue pairs have to fit into a message.
+std::string short_object_of(const engine::Counters& counters) {
+  auto values = values_of(counters);
+  std::erase_if(values, [](const Value& v) { return v.second == 0; });
+  return object_of(values);
+}
+
 std::string object_of(const Statistics::Port& port) {
   return fmt::format(
       R"({{"device":{},"port":1,"queue_pairs":{},"connections":{{"shm":{},"udp":{}}},)"
@@ -161,11 +168,13 @@ std::string object_of(const Statistics::Port& port) {
 
 std::string object_of(const Statistics::Pair& pair) {
   return fmt::format(R"({{"qp":{},"service":"{}","device":{},"peer":{},"peer_qp":{},)"
-                     R"("way":"{}","why":"{}","counters":{}}})",
+                     R"("way":"{}","why":"{}",{}"counters":{}}})",
                      pair.qpn.value(), name_of(pair.type), json_quoted(pair.device),
                      json_quoted(pair.peer != IpAddress{} ? pair.peer.text() : ""),
                      pair.peer_qpn.value(), pair.course ? name_of(pair.course->way) : "",
-                     pair.course ? name_of(pair.course->detour) : "", object_of(pair.counters));
+                     pair.course ? name_of(pair.course->detour) : "",
+                     pair.activity ? members_of(*pair.activity) : "",
+                     pair.activity ? short_object_of(pair.counters) : object_of(pair.counters));
 }
 
 /// The way of its requests; of its answers, where it has sent none; else the one that they would
@@ -293,6 +302,10 @@ std::string as_json(const Statistics& s) {
       "\n",
       json_quoted(s.program), s.pid, list_of(s.ports), list_of(s.pairs), s.unlisted,
       object_of(s.wire), object_of(s.faults));
+}
+
+std::string pairs_as_json(const std::vector<Statistics::Pair>& pairs) {
+  return fmt::format(R"({{"qps":{}}})", list_of(pairs));
 }
 
 }  // namespace verbena::host

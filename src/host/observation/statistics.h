@@ -14,6 +14,7 @@
 #include "base/ip_address.h"
 #include "base/numbers.h"
 #include "engine/counters.h"
+#include "host/observation/activity.h"
 #include "host/queue_pair.h"
 #include "packet/frame.h"
 
@@ -44,6 +45,7 @@ struct Statistics {
     Qpn peer_qpn{};
     std::optional<packet::Course> course{};  // of a connected one, once it has a peer
     engine::Counters counters{};
+    std::optional<Activity> activity{};  // of one that is there, where it was asked for
   };
 
   std::uint32_t pid = 0;
@@ -59,6 +61,8 @@ struct Statistics {
 [[nodiscard]] std::string as_table(const Statistics& s);
 /// For programs: everything, one object.
 [[nodiscard]] std::string as_json(const Statistics& s);
+/// The queue pairs only.
+[[nodiscard]] std::string pairs_as_json(const std::vector<Statistics::Pair>& pairs);
 
 /// A queue pair as it is. `expected`: the way that its requests would take.
 [[nodiscard]] Statistics::Pair pair_of(const QueuePair& qp, packet::Course expected = {});

@@ -43,6 +43,20 @@ TEST(RollCall, WhoIsStoppedIsThereWithoutAWord) {
   ASSERT_NE(find(present, running), nullptr);
 }
 
+TEST(RollCall, QueuePairsComeInPartsWhenTheyAreAskedFor) {
+  const ChildMember child;
+  const auto totals = call_roll(5s);
+  const Presence* p = find(totals, child);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p->account, "a member");
+  EXPECT_TRUE(p->parts.empty());
+  const auto detailed = call_roll(5s, Detail::queue_pairs);
+  p = find(detailed, child);
+  ASSERT_NE(p, nullptr);
+  EXPECT_EQ(p->account, "part 1");
+  EXPECT_EQ(p->parts, (std::vector<std::string>{"part 2", "part 3"}));
+}
+
 TEST(RollCall, WhoIsKilledIsGone) {
   ChildMember child;
   child.kill();

@@ -105,6 +105,27 @@ TEST(Statistics, SayWhichWayConnectionsTakeAndWhy) {
   EXPECT_THAT(as_table(s), AllOf(HasSubstr(", by shm\n"), HasSubstr(", by udp: --pcap\n")));
 }
 
+TEST(Statistics, AQueuePairThatIsThereSaysWhatItIsDoing) {
+  engine::CompletionQueue cq{100};
+  EXPECT_EQ(cq.push({}), engine::CompletionQueue::Pushed::quietly);
+  QueuePair qp{Qpn{0x11}, {.send_cq = &cq, .max_send = 10, .max_receive = 20}, nullptr, 0};
+  qp.state = engine::QpState::rts;
+  qp.counters.sent_pkts = 7;
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(qp.sq.post({}, false), engine::PostResult::posted);
+  qp.requester.wqe = 2;
+  EXPECT_EQ(qp.rq.post({}), engine::PostResult::posted);
+  Statistics::Pair pair = pair_of(qp);
+  pair.activity = activity_of(qp);
+  const json j = json::parse(pairs_as_json({pair})).at("qps").at(0);
+  EXPECT_EQ(j.at("state"), "RTS");
+  EXPECT_EQ(j.at("send_queue"),
+            (json{{"entries", 10}, {"posted", 3}, {"in_flight", 2}, {"completed", 0}}));
+  EXPECT_EQ(j.at("receive_queue"), (json{{"entries", 20}, {"posted", 1}, {"shared", false}}));
+  EXPECT_EQ(j.at("send_cq"), (json{{"entries", 100}, {"waiting", 1}}));
+  EXPECT_EQ(j.at("receive_cq"), nullptr);
+  EXPECT_EQ(j.at("counters"), (json{{"sent_pkts", 7}})) << "zeros only take room";
+}
+
 TEST(Statistics, TheTableLeavesZerosOut) {
   const std::string table = as_table(sample());
   EXPECT_THAT(table, AllOf(HasSubstr("process 99"), HasSubstr("0x000011"), HasSubstr("vb_lo/1"),

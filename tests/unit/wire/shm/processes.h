@@ -126,7 +126,7 @@ class Process final : registry::Visitors {
 
   // registry::Visitors
   void message(const registry::PeerMessage& message) override { wire->message(message, sink); }
-  std::string account() override { return "a process"; }
+  registry::Account account(std::uint32_t) override { return {"a process"}; }
 
   IpAddress address;
   Frames sink;
@@ -178,7 +178,7 @@ class Stranger final : registry::Visitors {
       if (fd) h.descriptors.push_back(std::move(fd));
     }
   }
-  std::string account() override { return "a stranger"; }
+  registry::Account account(std::uint32_t) override { return {"a stranger"}; }
 
   [[nodiscard]] std::size_t count(shm::Message::Kind kind) const {
     return static_cast<std::size_t>(
