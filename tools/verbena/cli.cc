@@ -13,6 +13,7 @@
 
 #include "settings/fault_spec.h"
 #include "settings/settings.h"
+#include "tools/verbena/cli_top.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/description.h"
 
@@ -21,7 +22,7 @@ namespace {
 
 constexpr auto kExamples = R"(Examples:
   verbena devices
-  verbena stat --watch 1
+  verbena top
   verbena lab list
   verbena run -- ibv_devinfo -v
   verbena run -- ibv_rc_pingpong -d vb_lo -g 0 &
@@ -225,6 +226,8 @@ struct Cli {
   EnvOptions env_options;
   DevicesOptions devices_options;
   StatOptions stat_options;
+  TopOptions top_options;
+  MetricsOptions metrics_options;
   NetnsOptions netns_options;
   std::string shell;
   std::string page;
@@ -235,6 +238,8 @@ struct Cli {
   CLI::App* report = nullptr;
   CLI::App* env = nullptr;
   CLI::App* stat = nullptr;
+  CLI::App* top = nullptr;
+  CLI::App* metrics = nullptr;
   CLI::App* lab = nullptr;
   CLI::App* netns = nullptr;
   CLI::App* completion = nullptr;
@@ -331,7 +336,9 @@ void add_stat(Cli& cli) {
   cli.stat = cli.app.add_subcommand("stat",
                                     "Show the processes that use the devices, with their counters");
   cli.stat->add_flag("--json", cli.stat_options.json, "Print JSON");
-  cli.stat->add_option("--watch", cli.stat_options.watch, "Repeat every SECONDS, until interrupted")
+  cli.stat
+      ->add_option("--watch", cli.stat_options.watch,
+                   "Repeat every SECONDS, until interrupted; in a terminal, this is verbena top")
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 86400.0));
   cli.stat->footer(kStatExamples);
@@ -380,6 +387,8 @@ void add_commands(Cli& cli) {
   add_env(cli);
   add_devices(cli);
   add_stat(cli);
+  cli.top = add_top(cli.app, cli.top_options);
+  cli.metrics = add_metrics(cli.app, cli.metrics_options);
   add_lab(cli);
   add_netns(cli);
   add_texts(cli);
@@ -389,6 +398,8 @@ int execute(Cli& cli, char** argv) {
   if (cli.netns->parsed()) return netns(cli.netns_options);
   if (cli.lab->parsed()) return lab(cli.lab->remaining());
   if (cli.stat->parsed()) return stat(cli.stat_options, argv);
+  if (cli.top->parsed()) return top(cli.top_options, argv);
+  if (cli.metrics->parsed()) return metrics(cli.metrics_options, argv);
   if (cli.trace->parsed()) return trace(cli.trace_options);
   if (cli.report->parsed()) return report(cli.report_options);
   if (cli.env->parsed()) return env(cli.env_options);

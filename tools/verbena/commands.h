@@ -87,6 +87,25 @@ struct StatOptions {
 /// `argv` as for devices().
 int stat(const StatOptions& options, char** argv);
 
+struct TopOptions {
+  bool once = false;
+  bool json = false;
+  double interval = 1;  // seconds between two looks
+  std::string view{};   // empty: all, or the first
+  std::string sort{};   // title of a column; empty: each view's own
+  std::string filter{};
+};
+/// `argv` as for devices().
+int top(const TopOptions& options, char** argv);
+
+struct MetricsOptions {
+  std::string listen{};  // empty: prints once
+  bool allow_remote = false;
+  std::size_t queue_pairs = 256;  // of each process, at most
+};
+/// `argv` as for devices().
+int metrics(const MetricsOptions& options, char** argv);
+
 /// `words`: what follows `verbena lab`. Returns without running a lab only when it can't.
 int lab(const std::vector<std::string>& words);
 /// How it is called.

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "settings/settings.h"
+#include "tools/top/terminal.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/library_view.h"
 
@@ -23,7 +24,6 @@ using nlohmann::json;
 
 constexpr auto kRow =
     "{:>8} {:<16} {:<12} {:>5} {:>5} {:>5} {:>12} {:>14} {:>12} {:>14} {:>10} {:>7}\n";
-constexpr auto kClear = "\033[H\033[J";  // of a terminal
 
 /// One process: the statistics that it sent, with the pid that we see.
 json process_of(const json& found) {
@@ -102,7 +102,7 @@ void show(const StatOptions& options) {
   if (options.json) {
     fmt::print("{}\n", options.watch > 0 ? all.dump() : all.dump(2));
   } else {
-    if (options.watch > 0) fmt::print("{}", isatty(STDOUT_FILENO) != 0 ? kClear : "\n");
+    if (options.watch > 0) fmt::print("\n");
     print_table(all);
   }
   if (std::fflush(stdout) != 0) throw std::runtime_error{"can't write to standard output"};
@@ -113,6 +113,9 @@ void show(const StatOptions& options) {
 int stat(const StatOptions& options, char** argv) {
   const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return fail("stat", kExitUsage, problems.front());
+  if (options.watch > 0 && !options.json && top::terminal_problem().empty()) {
+    return top({.interval = options.watch}, argv);
+  }
   try {
     enter_library_view(argv);
     show(options);
