@@ -72,6 +72,7 @@ import report_page_made_up  # noqa: E402
 import robustness  # noqa: E402
 import selfcheck  # noqa: E402
 import tools  # noqa: E402
+import watching  # noqa: E402
 import ways  # noqa: E402
 from network import Network  # noqa: E402
 from programs import CaseFailed, CaseSkipped, Files, Host, is_real_root  # noqa: E402
@@ -291,7 +292,7 @@ def main():
     one_host.MEBIBYTES = args.mebibytes
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
                progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
-               counters, devinfo, tools,
+               counters, devinfo, tools, watching,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
                documents, outputs, pictures, environment, examples, flood, ways)
     table = [case for module in modules for case in module.all_cases()]

@@ -43,7 +43,8 @@ std::optional<Key> plain_key(char c) {
     default:
       break;
   }
-  if (c < ' ') return std::nullopt;  // other control characters; bytes of UTF-8
+  const auto byte = static_cast<unsigned char>(c);
+  if (byte < ' ' || byte >= 0x80) return std::nullopt;  // others, and bytes of UTF-8
   return Key{Kind::character, c};
 }
 

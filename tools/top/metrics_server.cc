@@ -25,7 +25,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostClients = 128;
-constexpr auto kTimeToAsk = std::chrono::seconds{5};
+constexpr auto kTimeToAsk = std::chrono::seconds{3};
 constexpr auto kTimeToRead = std::chrono::seconds{15};
 
 [[noreturn]] void throw_errno(const std::string& what) {
@@ -224,7 +224,8 @@ void MetricsServer::serve(int stop, const std::function<std::string()>& metrics)
     }
     std::erase_if(clients, [](const auto& client) { return client->done(); });
     if (ready > 0 && watched[1].revents != 0 && !accept_all(listener_, clients)) {
-      if (!clients.empty()) clients.erase(clients.begin());
+      if (clients.empty()) throw_errno("no descriptor is left for a client (ulimit -n)");
+      clients.erase(clients.begin());
     }
   }
 }

@@ -193,7 +193,7 @@ void Pages::choose_column(int step) {
   const auto found = std::ranges::find(titles_, sorted_by_);
   const auto count = static_cast<int>(titles_.size());
   const auto now = static_cast<int>(found - titles_.begin()) % count;
-  title_ = titles_[static_cast<std::size_t>((now + step + count) % count)];
+  title_ = sorted_by_ = titles_[static_cast<std::size_t>((now + step + count) % count)];
 }
 
 void Pages::show(View view) {
@@ -239,7 +239,9 @@ void Pages::follow_selection(const Table& table, std::size_t room) {
   }
   row_ = rows_ == 0 ? 0 : std::min(row_, rows_ - 1);
   // A row that is gone stays selected while its details are shown.
-  if (page_ == Page::table) selected_ = rows_ == 0 ? "" : table.rows[row_].key;
+  if (page_ == Page::table || selected_.empty()) {
+    selected_ = rows_ == 0 ? "" : table.rows[row_].key;
+  }
   if (row_ < top_) top_ = row_;
   if (row_ >= top_ + page_size_) top_ = row_ + 1 - page_size_;
   if (top_ + page_size_ > rows_) top_ = rows_ > page_size_ ? rows_ - page_size_ : 0;
@@ -292,9 +294,8 @@ std::string Pages::key_line() const {
   if (page_ == Page::help) return "Esc back  q quit";
   const std::string order = order_ == Order::falling ? "down" : "up";
   const std::string filter = filter_.empty() ? "" : fmt::format("={}", filter_);
-  return fmt::format(
-      "q quit  Tab view  Enter details  <> sort:{} {}  r reverse  / filter{}  ? help", sorted_by_,
-      order, filter);
+  return fmt::format("q quit  Tab view  Enter details  <> {} {}  r reverse  / filter{}  ? help",
+                     sorted_by_, order, filter);
 }
 
 std::vector<Line> Pages::draw(const Pair& looks, Size size) {

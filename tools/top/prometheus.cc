@@ -134,8 +134,8 @@ std::string port_families(const EachPort& each) {
                      "Connected queue pairs, by the way of their frames."};
   Family drops{"verbena_port_dropped_frames_total", "counter",
                "Frames dropped without an answer, by reason."};
-  Family events{"verbena_port_hw_counter_total", "counter",
-                "Counters of the queue pairs, by their names in hw_counters."};
+  Family events{"verbena_port_events_total", "counter",
+                "What the queue pairs of the port count, by the names of hw_counters."};
   constexpr std::string_view kDrop = "drop_";
   each([&](const Labels& labels, const Port& port) {
     pairs.add(labels, port.queue_pairs);
@@ -145,7 +145,7 @@ std::string port_families(const EachPort& each) {
       if (name.starts_with(kDrop)) {
         drops.add(with(labels, {{"reason", name.substr(kDrop.size())}}), value);
       } else {
-        events.add(with(labels, {{"counter", name}}), value);
+        events.add(with(labels, {{"event", name}}), value);
       }
     }
   });
@@ -238,11 +238,11 @@ std::string pair_families(const Sample& sample, std::size_t listed) {
 // ---- devices of the kernel
 
 std::string kernel_families(const Sample& sample, const EachPort& each) {
-  Family hardware{"verbena_kernel_port_hw_counter_total", "counter",
-                  "What the driver counts, by its names in hw_counters."};
+  Family hardware{"verbena_kernel_port_events_total", "counter",
+                  "What the device counts, by the names of its hw_counters."};
   for (const Port& port : sample.kernel_ports) {
     for (const auto& [name, value] : port.hardware) {
-      hardware.add(with(labels_of(port), {{"counter", name}}), value);
+      hardware.add(with(labels_of(port), {{"event", name}}), value);
     }
   }
   return traffic_families("verbena_kernel_port", each) + hardware.text();
