@@ -19,6 +19,7 @@
 #include "host/devices/taken_ports.h"
 #include "host/devices/without_device.h"
 #include "host/observation/processes.h"
+#include "host/observation/socket_buffers.h"
 
 namespace verbena::front::sysfs {
 
@@ -223,11 +224,12 @@ Node find_cm_node(std::string_view asked, Parts parts) {
 }
 
 Node find_module_node(std::string_view asked, Parts parts) {
-  static const std::vector<std::string> all{"activity", "interfaces", "ports", "processes",
-                                            "version"};
+  static const std::vector<std::string> all{"activity", "buffers",   "interfaces",
+                                            "ports",    "processes", "version"};
   return among([] { return all; }, join(parts), std::string{asked},
                [](const std::string& p) -> std::optional<Attribute> {
                  if (p == "activity") return host::activity_as_json();
+                 if (p == "buffers") return host::socket_buffers_as_json();
                  if (p == "interfaces") return host::without_device_as_json();
                  if (p == "ports") return host::taken_ports_as_json();
                  if (p == "processes") return host::processes_as_json();

@@ -47,6 +47,7 @@ import connections  # noqa: E402
 import counters  # noqa: E402
 import deaths  # noqa: E402
 import devinfo  # noqa: E402
+import doctor  # noqa: E402
 import documents  # noqa: E402
 import environment  # noqa: E402
 import examples  # noqa: E402
@@ -294,7 +295,8 @@ def main():
                progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
                counters, devinfo, tools, watching,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
-               documents, outputs, pictures, environment, examples, flood, ways)
+               documents, outputs, pictures, environment, examples, flood, ways,
+               doctor)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
               if re.search(args.only, case.name) and (case.quick or not args.quick)

@@ -14,6 +14,7 @@
 #include "settings/fault_spec.h"
 #include "settings/settings.h"
 #include "tools/verbena/cli_top.h"
+#include "tools/doctor/command_line.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/description.h"
 
@@ -228,6 +229,7 @@ struct Cli {
   StatOptions stat_options;
   TopOptions top_options;
   MetricsOptions metrics_options;
+  DoctorOptions doctor_options;
   NetnsOptions netns_options;
   std::string shell;
   std::string page;
@@ -240,6 +242,7 @@ struct Cli {
   CLI::App* stat = nullptr;
   CLI::App* top = nullptr;
   CLI::App* metrics = nullptr;
+  CLI::App* doctor = nullptr;
   CLI::App* lab = nullptr;
   CLI::App* netns = nullptr;
   CLI::App* completion = nullptr;
@@ -389,6 +392,7 @@ void add_commands(Cli& cli) {
   add_stat(cli);
   cli.top = add_top(cli.app, cli.top_options);
   cli.metrics = add_metrics(cli.app, cli.metrics_options);
+  cli.doctor = add_doctor(cli.app, cli.doctor_options);
   add_lab(cli);
   add_netns(cli);
   add_texts(cli);
@@ -400,6 +404,7 @@ int execute(Cli& cli, char** argv) {
   if (cli.stat->parsed()) return stat(cli.stat_options, argv);
   if (cli.top->parsed()) return top(cli.top_options, argv);
   if (cli.metrics->parsed()) return metrics(cli.metrics_options, argv);
+  if (cli.doctor->parsed()) return doctor(cli.doctor_options, argv);
   if (cli.trace->parsed()) return trace(cli.trace_options);
   if (cli.report->parsed()) return report(cli.report_options);
   if (cli.env->parsed()) return env(cli.env_options);

@@ -106,6 +106,19 @@ struct MetricsOptions {
 /// `argv` as for devices().
 int metrics(const MetricsOptions& options, char** argv);
 
+struct DoctorOptions {
+  std::string host{};  // empty: this machine alone
+  bool listen = false;
+  std::uint16_t port = 4792;
+  bool strict = false;
+  bool json = false;
+  // For its own children:
+  bool probe = false;  // connects to `host`
+  std::string at{};    // listens at this address alone
+};
+/// `argv` as for devices().
+int doctor(const DoctorOptions& options, char** argv);
+
 /// `words`: what follows `verbena lab`. Returns without running a lab only when it can't.
 int lab(const std::vector<std::string>& words);
 /// How it is called.

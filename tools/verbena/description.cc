@@ -31,6 +31,7 @@ CommandDescription describe_command(const CLI::App& app, const std::string& name
   CommandDescription result{name, app.get_description(), app.get_footer(), {}};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_lnames().empty()) continue;  // a word without a name
+    if (option->get_group().empty()) continue;   // hidden
     result.options.push_back(describe(*option));
   }
   return result;

@@ -27,10 +27,6 @@
 namespace verbena::wire {
 namespace {
 
-// The kernel clamps both to net.core.{r,w}mem_max.
-constexpr int kReceiveBuffer = 4 << 20;
-constexpr int kSendBuffer = 4 << 20;
-
 bool set(const Fd& fd, int level, int option, int value) {
   return kernel::setsockopt(fd.get(), level, option, &value, sizeof value) == 0;
 }

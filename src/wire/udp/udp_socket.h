@@ -10,6 +10,11 @@
 
 namespace verbena::wire {
 
+/// Bytes of a socket's buffers that we ask the kernel for; it gives less where net.core.rmem_max or
+/// net.core.wmem_max is smaller.
+inline constexpr int kReceiveBuffer = 4 << 20;
+inline constexpr int kSendBuffer = 4 << 20;
+
 /// Bound to (address, 4791), shared with our user's other processes (SO_REUSEPORT). Tells
 /// the traffic class, hop limit, GRO segment size and number of drops with each datagram.
 [[nodiscard]] Result<Fd> open_receive_socket(const LocalAddress& local);
