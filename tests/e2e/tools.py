@@ -429,7 +429,7 @@ def run_cases():
     yield Tool(LO, "tool/no-such-command", arguments("no-such"), ("no command.*--help",), 2)
     yield Tool(LO, "tool/no-such-command-help", arguments("no-such", "--help"), ("no command.*--help",), 2)
     yield Tool(LO, "tool/stat-wrong-watch", arguments("stat", "--watch", "0"), ("--watch",), 2)
-    for command in ("run", "devices", "stat", "netns"):
+    for command in ("run", "devices", "stat", "doctor", "netns"):
         yield Tool(LO, f"tool/help-{command}", arguments(command, "--help"),
                    (rf"^Examples:\n  verbena {command}", "^Exit status: "))
     for side in ("left", "right"):

@@ -93,7 +93,7 @@ Findings judge_problems(const json& devices) {
     if (device.at("name").is_null() || !device.contains("problem")) continue;
     found.push_back(failure(
         "devices", fmt::format("{}: {}", name_of(device), device.at("problem").get<std::string>()),
-        "Programs can't open it.", {{"ls -l /dev/infiniband"}}));
+        "Programs can't open it: `ls -l /dev/infiniband` shows who may.", {}));
   }
   return found;
 }
@@ -236,8 +236,7 @@ DevicesCheck check_devices() {
   if (!devices.is_array()) {
     const std::string seen =
         outcome.in_time ? "verbena devices: " + outcome.errors : "verbena devices doesn't end";
-    return {{failure("devices", seen, "Programs find no device of ours.", {{"verbena devices"}})},
-            ""};
+    return {{failure("devices", seen, "Programs find no device of ours.", {})}, ""};
   }
   return {judge_devices(devices), usable_address(devices)};
 }
@@ -247,7 +246,7 @@ Finding check_traffic() {
   const json processes = json::parse(outcome.output, nullptr, false);
   if (!processes.is_array()) {
     return failure("traffic", "verbena stat: " + outcome.errors,
-                   "What your programs do can't be seen.", {{"verbena stat"}});
+                   "What your programs do can't be seen.", {});
   }
   return judge_traffic(processes);
 }

@@ -41,10 +41,17 @@ class Report {
 
   void add(const Finding& finding) {
     if (!json_) {
-      fmt::print("{}", as_text(finding, utf8_));
+      constexpr auto kErase = "\033[K";
+      fmt::print("{}{}", isatty(STDOUT_FILENO) != 0 ? kErase : "", as_text(finding, utf8_));
       std::fflush(stdout);
     }
     all_.push_back(finding);
+  }
+  /// On a terminal, until the next finding.
+  void expect(std::string_view what) const {
+    if (json_ || isatty(STDOUT_FILENO) == 0) return;
+    fmt::print("{} ...\r", what);
+    std::fflush(stdout);
   }
   void add(const Findings& findings) {
     for (const Finding& f : findings) add(f);
@@ -69,16 +76,17 @@ void check_machine(Report& report) {
   report.add(library);
   report.add(check_preload());
   report.add(check_variables());
-  report.add(check_rdma_core());
+  const Finding rdma_core = check_rdma_core();
+  report.add(rdma_core);
   unsetenv("LD_PRELOAD");  // it is judged; our children set their own
   LibraryFacts facts;
   if (library.verdict == Verdict::ok) {
     const DevicesCheck devices = check_devices();
     report.add(devices.findings);
     report.add(check_traffic());
-    if (!devices.address.empty()) {
+    if (rdma_core.verdict == Verdict::ok) {
       const SameHostCheck same_host = check_same_host(devices.address);
-      report.add(same_host.finding);
+      if (same_host.finding) report.add(*same_host.finding);
       facts = same_host.facts;
     }
   }
@@ -92,13 +100,16 @@ void check_machine(Report& report) {
 int find_what_is_wrong(const tool::DoctorOptions& options) {
   Report report{options.json};
   check_machine(report);
-  if (!options.host.empty()) report.add(check_host(options.host, options.port));
+  if (!options.host.empty()) {
+    report.expect("asking " + options.host);
+    report.add(check_host(options.host, options.port));
+  }
   return report.finish(options);
 }
 
 /// The doctor's child.
 int probe_for_parent(const tool::DoctorOptions& options) {
-  constexpr auto kConnectPatience = std::chrono::seconds{4};
+  constexpr auto kConnectPatience = std::chrono::milliseconds{2500};
   const Resolved named = resolve(options.host);
   if (!named.address) return tool::fail("doctor", tool::kExitFailure, named.problem);
   const auto found = probe_connection(named.address->at_port(options.port), kConnectPatience);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr auto kPeerPatience = std::chrono::milliseconds{1000};
 constexpr auto kPacketPatience = std::chrono::milliseconds{1000};
+constexpr auto kIcmpPatience = std::chrono::milliseconds{300};
 // The kernel asks three times, a second apart, for a neighbour's MAC.
 constexpr auto kNeighbourPatience = std::chrono::milliseconds{3500};
 
@@ -130,6 +131,25 @@ bool arrived(const Probe& probe) {
   return probe.fate == Fate::returned || probe.fate == Fate::refused;
 }
 
+/// Quick questions first: what ICMP says of a short datagram needs no connection.
+void ask(WayToHost& way, const Address& host, const Address& doctor) {
+  constexpr std::uint32_t kShort = 0;  // too short for RoCE: HOST counts it as malformed
+  const Address roce = host.at_port(kRocePort);
+  const auto fate_of_datagram = [&](std::chrono::milliseconds patience) {
+    return probe_udp(roce, {kShort}, patience).front().fate;
+  };
+  way.roce_port = fate_of_datagram(kIcmpPatience);
+  way.before = ask_peer(doctor, kPeerPatience);
+  if (way.roce_port != Fate::nothing) return;
+  way.connection = probe_in_child(way.host, doctor.port());
+  if (is_answered(way) || way.connection.answer == Answer::no_device) return;
+  if (way.before.news) {
+    way.after = ask_peer(doctor, kPeerPatience);
+  } else if (!way.before.refused) {
+    way.roce_port = fate_of_datagram(kNeighbourPatience);
+  }
+}
+
 }  // namespace
 
 Findings judge_port(const WayToHost& way) {
@@ -159,8 +179,8 @@ Finding judge_path(const WayToHost& way) {
                                         way.host));
   }
   if (fits == way.path.begin()) {
-    return fine("host-mtu", fmt::format("packets of {} bytes, as {} sends them, arrive",
-                                        fits->bytes, way.connection.device));
+    return fine("host-mtu", fmt::format("packets of {} bytes arrive, as large as our device sends",
+                                        fits->bytes));
   }
   std::uint32_t limit = fits != way.path.end() ? fits->bytes : 0;
   std::string told;
@@ -191,11 +211,16 @@ Findings judge_messages(const WayToHost& way) {
                   std::move(mends))};
 }
 
-std::vector<std::uint32_t> packet_sizes(std::uint32_t mtu, bool v4) {
-  // UDP (8), BTH and the longest extension headers (32), ICRC (4); IP.
-  const std::uint32_t headers = 8 + 32 + 4 + (v4 ? 20 : 40);
+std::vector<std::uint32_t> packet_sizes(std::uint32_t mtu) {
+  // IP (40), UDP (8), BTH and the longest extension headers (32), ICRC (4): a device has this MTU
+  // if its interface carries that much.
+  constexpr std::uint32_t kHeaders = 84, kEthernet = 1500;
   std::vector<std::uint32_t> sizes;
-  for (; mtu >= 256; mtu /= 2) sizes.push_back(mtu + headers);
+  for (; mtu >= 256; mtu /= 2) {
+    sizes.push_back(mtu + kHeaders);
+    // What most links carry, for a better command than that of the next size.
+    if (mtu + kHeaders > kEthernet && mtu / 2 + kHeaders < kEthernet) sizes.push_back(kEthernet);
+  }
   return sizes;
 }
 
@@ -211,6 +236,11 @@ Findings check_host(const std::string& host, std::uint16_t port) {
   way.host = host;
   way.address = named.address->text();
   const Route route = route_to(*named.address);
+  if (route.error == EINVAL) {
+    return {failure("host", way.address + " needs the name of its interface",
+                    "It is a link-local address, of which each interface may have one.",
+                    {{fmt::format("verbena doctor {}%INTERFACE", way.address)}})};
+  }
   if (route.error != 0) {
     return {failure("host",
                     fmt::format("no route to {}: {}", way.address, std::strerror(route.error)),
@@ -220,17 +250,11 @@ Findings check_host(const std::string& host, std::uint16_t port) {
   way.local = route.local.text();
   way.interface = interface_with(way.local);
   const Address doctor = named.address->at_port(port);
-  way.before = ask_peer(doctor, kPeerPatience);
-  way.connection = probe_in_child(way.address, port);
-  if (!is_answered(way) && way.connection.answer != Answer::no_device) {
-    const Address roce = named.address->at_port(kRocePort);
-    way.roce_port = probe_udp(roce, {100}, kNeighbourPatience).front().fate;
-    way.after = ask_peer(doctor, kPeerPatience);
-  }
+  ask(way, *named.address, doctor);
   Findings found = judge_port(way);
   if (way.roce_port == Fate::no_host || way.connection.answer == Answer::no_device) return found;
   const std::uint32_t mtu = way.connection.mtu != 0 ? way.connection.mtu : kUsual;
-  way.path = probe_udp(doctor, packet_sizes(mtu, named.address->is_v4()), kPacketPatience);
+  way.path = probe_udp(doctor, packet_sizes(mtu), kPacketPatience);
   found.push_back(judge_path(way));
   for (Finding& f : judge_messages(way)) found.push_back(std::move(f));
   return found;

@@ -32,9 +32,9 @@ struct WayToHost {
 /// Messages by RDMA; nothing if no doctor listens on HOST.
 [[nodiscard]] Findings judge_messages(const WayToHost& way);
 
-/// The sizes of the IP packets that a device of this RoCE MTU sends at most, and those of smaller
-/// ones.
-[[nodiscard]] std::vector<std::uint32_t> packet_sizes(std::uint32_t mtu, bool v4);
+/// The sizes of IP packets to try, the largest first: as a device of this RoCE MTU sends them, then
+/// as those of smaller ones do.
+[[nodiscard]] std::vector<std::uint32_t> packet_sizes(std::uint32_t mtu);
 
 [[nodiscard]] Findings check_host(const std::string& host, std::uint16_t port);
 

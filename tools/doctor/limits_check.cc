@@ -35,8 +35,9 @@ std::uint64_t granted(int option, std::uint64_t asked) {
   const int wish = static_cast<int>(asked);
   int got = 0;
   socklen_t size = sizeof got;
-  const bool known = setsockopt(fd, SOL_SOCKET, option, &wish, sizeof wish) == 0 &&
-                     getsockopt(fd, SOL_SOCKET, option, &got, &size) == 0;
+  // If it is refused, the default stays.
+  (void)setsockopt(fd, SOL_SOCKET, option, &wish, sizeof wish);
+  const bool known = getsockopt(fd, SOL_SOCKET, option, &got, &size) == 0;
   close(fd);
   return known && got > 0 ? static_cast<std::uint64_t>(got) / 2 : 0;
 }

@@ -201,7 +201,10 @@ int listen_for_doctors(const ListenOptions& options) {
                      {"gpu_memory", library_registers_gpu_memory()}};
     fmt::print("{}\n", ready.dump());
   } else {
-    fmt::print("ready: on the other host, run verbena doctor with this host's name or address\n");
+    const std::string port =
+        server.port() == kDoctorPort ? "" : fmt::format(" --port {}", server.port());
+    fmt::print("ready: on the other host, run verbena doctor{} HOST, with this host's name\n",
+               port);
   }
   std::fflush(stdout);
   server.serve();

@@ -184,11 +184,12 @@ Finding check_rdma_core() {
     if (verbs.empty())
       missing.emplace_back("libibverbs.so.1"), packages.emplace_back("libibverbs1");
     if (cm.empty()) missing.emplace_back("librdmacm.so.1"), packages.emplace_back("librdmacm1");
-    const bool carried = tool::find_preload_library().path.find("/bare/") != std::string::npos;
+    const std::string seen = fmt::format("the system has no usable {}", listed(missing));
+    if (tool::find_preload_library().path.find("/bare/") != std::string::npos) {
+      return fine("rdma-core", seen + "; this Verbena brings its own");
+    }
     return warning(
-        "rdma-core", fmt::format("the system has no usable {}", listed(missing)),
-        carried ? "This Verbena brings its own. Devices of hardware need the system's."
-                : "Programs that are linked with it don't start.",
+        "rdma-core", seen, "Programs that are linked with it don't start.",
         {{fmt::format("apt-get install --reinstall {}", fmt::join(packages, " ")), true}});
   }
   return fine("rdma-core", fmt::format("{} and {}", verbs, cm));

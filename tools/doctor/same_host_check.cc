@@ -21,7 +21,7 @@ Finding judge_same_host(const SameHost& found) {
                                   ? ""
                                   : fmt::format("; the kernel refuses {}: {}", found.ring.call,
                                                 std::strerror(found.ring.error));
-  std::vector<Mend> mends{{"verbena run --log debug -- rping -s -a 127.0.0.1"}};
+  std::vector<Mend> mends;  // else the problem itself names the next step
   if (found.ring.error != 0 && found.seccomp) {
     mends = {{"docker run --security-opt seccomp=unconfined …", false,
               "the host that starts this container"}};
@@ -47,6 +47,12 @@ SameHostCheck check_same_host(const std::string& address) {
   found.ring = probe_ring();
   found.restrictions = restrictions();
   found.seccomp = has_seccomp_filter();
+  if (address.empty()) {
+    // Without a device. If the kernel refuses what we need, that is why.
+    found.connection.problem = "there is no device";
+    if (found.ring.error != 0) result.finding = judge_same_host(found);
+    return result;
+  }
   Child listener{verbena_with({"doctor", "--listen", "--port", "0", "--at", address, "--json"})};
   const auto line = listener.first_line(kReadyPatience);
   const auto ready = nlohmann::json::parse(line.value_or(""), nullptr, false);

@@ -27,10 +27,11 @@ struct LibraryFacts {
   bool gpu_memory = false;
 };
 struct SameHostCheck {
-  Finding finding;
+  std::optional<Finding> finding;
   LibraryFacts facts;
 };
-/// Starts both processes, at this address of this host.
+/// Starts both processes, at this address of this host. Without an address, looks at the kernel
+/// alone.
 [[nodiscard]] SameHostCheck check_same_host(const std::string& address);
 
 }  // namespace verbena::doctor

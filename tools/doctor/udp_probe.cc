@@ -33,7 +33,8 @@ std::optional<std::uint32_t> size_in(const std::vector<char>& bytes, std::size_t
 }
 
 std::vector<char> datagram_of(std::uint32_t packet, bool v4) {
-  std::vector<char> bytes(std::max<std::size_t>(packet - headers_of(v4), kHead));
+  const std::uint32_t headers = headers_of(v4);
+  std::vector<char> bytes(packet > headers + kHead ? packet - headers : kHead);
   std::memcpy(bytes.data(), kMark.data(), kMark.size());
   std::memcpy(bytes.data() + kMark.size(), &packet, sizeof packet);
   return bytes;

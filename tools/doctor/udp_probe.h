@@ -28,8 +28,8 @@ struct Probe {
   std::uint32_t mtu = 0;  // if it is too big: what the router says; 0: nothing
 };
 
-/// Sends a packet of each size, without fragments; returns when all have an answer or the time is
-/// over.
+/// Sends a packet of each size (at least as long as our mark), without fragments; returns when all
+/// have an answer or the time is over.
 [[nodiscard]] std::vector<Probe> probe_udp(const Address& to,
                                            const std::vector<std::uint32_t>& sizes,
                                            std::chrono::milliseconds patience);

@@ -144,6 +144,11 @@ TEST(DoctorHost, PathsThatCantBeMeasuredAreNoFault) {
               ElementsAre(Mend{"ip link set dev eth0 mtu 576", true, "here"}));
 }
 
+TEST(DoctorHost, SizesToTry) {
+  EXPECT_THAT(packet_sizes(1024), ElementsAre(1108, 596, 340));
+  EXPECT_THAT(packet_sizes(4096), ElementsAre(4180, 2132, 1500, 1108, 596, 340));
+}
+
 TEST(DoctorHost, WhatIcmpSays) {
   EXPECT_EQ(fate_of(ECONNREFUSED, IcmpAnswer{3, 3}, true), Fate::refused);
   EXPECT_EQ(fate_of(EMSGSIZE, IcmpAnswer{3, 4}, true), Fate::too_big);
