@@ -36,5 +36,6 @@ endfunction()
 
 if(VERBENA_PORTABLE)
   verbena_state_terms(libibverbs1 librdmacm1 libnl-3-200 libnl-route-3-200 libisal2 libfmt-dev
-                      libcli11-dev nlohmann-json3-dev libssl-dev libgcc-s1)
+                      libcli11-dev nlohmann-json3-dev libssl-dev libxxhash-dev
+                      libgcc-s1)
 endif()

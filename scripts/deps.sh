@@ -9,7 +9,7 @@ set -euo pipefail
 packages_of() {
   case $1 in
     build) echo g++ make cmake ninja-build pkg-config libisal-dev libcli11-dev libfmt-dev \
-      nlohmann-json3-dev libibverbs-dev librdmacm-dev libssl-dev libgtest-dev \
+      nlohmann-json3-dev libibverbs-dev librdmacm-dev libssl-dev libxxhash-dev libgtest-dev \
       libgmock-dev libbenchmark-dev python3 ;;
     lint) echo clang clang-format clang-tidy ;;
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \

@@ -17,7 +17,7 @@ in_root_online "$root" bash -euc '
   dpkg --add-architecture arm64
   apt-get update -qq
   libraries=()
-  for name in libisal-dev libfmt-dev libibverbs-dev librdmacm-dev libssl-dev libgtest-dev \
+  for name in libisal-dev libfmt-dev libibverbs-dev librdmacm-dev libssl-dev libxxhash-dev libgtest-dev \
     libgmock-dev libc6 libstdc++6 ibverbs-providers; do
     libraries+=("$name:arm64")
   done

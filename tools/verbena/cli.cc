@@ -13,8 +13,9 @@
 
 #include "settings/fault_spec.h"
 #include "settings/settings.h"
-#include "tools/verbena/cli_top.h"
 #include "tools/doctor/command_line.h"
+#include "tools/transfer/options.h"
+#include "tools/verbena/cli_top.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/description.h"
 
@@ -244,6 +245,10 @@ struct Cli {
   CLI::App* metrics = nullptr;
   CLI::App* doctor = nullptr;
   CLI::App* lab = nullptr;
+  transfer::SendOptions send_options;
+  transfer::ReceiveOptions receive_options;
+  CLI::App* send = nullptr;
+  CLI::App* receive = nullptr;
   CLI::App* netns = nullptr;
   CLI::App* completion = nullptr;
   CLI::App* manual = nullptr;
@@ -393,6 +398,8 @@ void add_commands(Cli& cli) {
   cli.top = add_top(cli.app, cli.top_options);
   cli.metrics = add_metrics(cli.app, cli.metrics_options);
   cli.doctor = add_doctor(cli.app, cli.doctor_options);
+  cli.send = transfer::add_send(cli.app, cli.send_options);
+  cli.receive = transfer::add_receive(cli.app, cli.receive_options);
   add_lab(cli);
   add_netns(cli);
   add_texts(cli);
@@ -400,6 +407,8 @@ void add_commands(Cli& cli) {
 
 int execute(Cli& cli, char** argv) {
   if (cli.netns->parsed()) return netns(cli.netns_options);
+  if (cli.send->parsed()) return transfer(cli.send_options.common.device, argv);
+  if (cli.receive->parsed()) return transfer(cli.receive_options.common.device, argv);
   if (cli.lab->parsed()) return lab(cli.lab->remaining());
   if (cli.stat->parsed()) return stat(cli.stat_options, argv);
   if (cli.top->parsed()) return top(cli.top_options, argv);

@@ -124,6 +124,10 @@ int lab(const std::vector<std::string>& words);
 /// How it is called.
 std::string_view lab_usage();
 
+/// Runs `verbena send` or `verbena receive`: the words of `argv` again, in lib/verbena/transfer.
+/// `device`: empty if none was named. Returns only when it can't be run.
+int transfer(const std::string& device, char** argv);
+
 struct NetnsOptions {
   unsigned mtu = 1500;
   std::string side;                  // "left" or "right"; empty: not given

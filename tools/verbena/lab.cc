@@ -55,13 +55,6 @@ std::string value_of(std::string_view option, const std::vector<std::string>& ar
   return {};
 }
 
-/// An unknown name is not hardware: the lab then names the devices.
-bool is_hardware(const std::string& device) {
-  std::error_code unknown;
-  return !device.empty() && !device.starts_with("vb_") &&
-         fs::exists(fs::path{"/sys/class/infiniband"} / device, unknown);
-}
-
 /// Empty for a path that can't be resolved; the later open says why.
 fs::path resolved(const fs::path& path) {
   std::error_code unresolved;

@@ -89,6 +89,12 @@ void set_preload_environment(const std::string& library) {
   setenv("ASAN_OPTIONS", with_asan_option(variable("ASAN_OPTIONS")).c_str(), 1);
 }
 
+bool is_hardware(const std::string& device) {
+  std::error_code unknown;
+  return !device.empty() && !device.starts_with("vb_") &&
+         std::filesystem::exists(std::filesystem::path{"/sys/class/infiniband"} / device, unknown);
+}
+
 bool is_preloaded(const std::string& library) {
   const auto value = variable("LD_PRELOAD");
   return !library.empty() && with_preload(library, value) == value;

@@ -28,6 +28,10 @@ struct PreloadLibrary {
 /// Changes this process's environment, for execve.
 void set_preload_environment(const std::string& library);
 
+/// True for a device of the system's own libraries. An unknown name is not hardware: who opens it
+/// names the devices that there are.
+[[nodiscard]] bool is_hardware(const std::string& device);
+
 /// True when this process was started with `library` in front.
 [[nodiscard]] bool is_preloaded(const std::string& library);
 
