@@ -63,6 +63,7 @@ test-all: test ## runs test, the long end-to-end cases, more random programs, th
 	@# Two network namespaces are two hosts: everything between them is UDP already.
 	@tests/e2e/run.py --build build/release --again 2 --wire udp --only '^lo' --mebibytes 1024
 	@tests/e2e/run.py --build build/release --again 2 --only '/midway/' --mebibytes 1024
+	@tests/e2e/run.py --build build/release --only 'transfer/killed' --kills 200
 	@tests/e2e/run.py --build build/release --soak 120
 	@$(call build_preset,asan); $(call ctest_preset,asan)
 	@$(call build_preset,tsan); $(call ctest_preset,tsan)

@@ -13,6 +13,7 @@
   run.py … --wire udp                       everything over UDP; cases of one wire are left out
   run.py … --only flood --frames 10000000   ten million frames of strangers
   run.py … --only midway --mebibytes 1024   processes die in the middle of 1 GiB
+  run.py … --only transfer/killed --kills 200  ends of a transfer are killed so often
   run.py --list                             the names of the cases
   run.py --selfcheck                        does this harness notice failures?
 
@@ -73,6 +74,7 @@ import report_page_made_up  # noqa: E402
 import robustness  # noqa: E402
 import selfcheck  # noqa: E402
 import tools  # noqa: E402
+import transfer  # noqa: E402
 import watching  # noqa: E402
 import ways  # noqa: E402
 from network import Network  # noqa: E402
@@ -274,6 +276,8 @@ def parse_arguments():
                         help="of the case flood/strangers [%(default)s]")
     parser.add_argument("--mebibytes", metavar="N", type=int, default=one_host.MEBIBYTES,
                         help="of the messages in whose middle a process dies [%(default)s]")
+    parser.add_argument("--kills", metavar="N", type=int, default=transfer.KILLS,
+                        help="of the case transfer/killed [%(default)s]")
     parser.add_argument("--jobs", type=int, default=max(1, (os.cpu_count() or 2) // 2),
                         help="cases side by side that keep a processor busy; beside them run "
                              "twice as many that mostly wait [half the processors]")
@@ -291,9 +295,10 @@ def main():
     args = parse_arguments()
     flood.FRAMES = args.frames
     one_host.MEBIBYTES = args.mebibytes
+    transfer.KILLS = args.kills
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
                progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
-               counters, devinfo, tools, watching,
+               counters, devinfo, tools, transfer, watching,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
                documents, outputs, pictures, environment, examples, flood, ways,
                doctor)

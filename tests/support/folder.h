@@ -14,6 +14,7 @@ class Folder {
     path_ = ::mkdtemp(name.data());
   }
   ~Folder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] std::string file(const char* name) const { return path_ / name; }
 
  private:

@@ -34,7 +34,8 @@ void catch_interrupts() {
   if (event < 0) throw_errno("eventfd");
   struct sigaction action {};
   action.sa_handler = handle;
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaction(signal, &action, nullptr);
+  signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error like others
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) sigaction(number, &action, nullptr);
 }
 
 InterruptsWait::InterruptsWait() { waits = true; }

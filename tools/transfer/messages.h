@@ -182,8 +182,8 @@ struct Entry {
   std::uint64_t size = 0;
   std::uint64_t device = 0;  // of the source, as are inode and size: another one, another file
   std::uint64_t inode = 0;
-  std::string path;    // below DIR, of any bytes
-  std::string target;  // of a link
+  std::string path{};    // below DIR, of any bytes
+  std::string target{};  // of a link
   void fields(auto& field) {
     field(id), field(kind), field(sparse), field(mode), field(seconds), field(nanoseconds);
     field(size), field(device), field(inode), field(path), field(target);

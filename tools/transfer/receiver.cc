@@ -65,20 +65,22 @@ int receive(const ReceiveOptions& options) {
   Folder folder{options.folder};
   std::optional<Secret> key;
   if (!options.common.key_file.empty()) key = read_key(options.common.key_file);
+  SameUserDoor door{options.common.port};  // before a sender can connect
   rdma::Listener listener = listen_as(options);
-  SameUserDoor door{options.common.port};
   const SessionSettings settings{.common = options.common,
                                  .overwrite = overwrite_of(options),
                                  .sync = !options.no_sync,
                                  .queue_pairs = options.queue_pairs,
                                  .window = options.window};
-  if (!options.common.json) {
+  if (options.common.json) {
+    fmt::print("{{\"event\":\"listening\",\"port\":{}}}\n", options.common.port);
+  } else {
     fmt::print("receiving into {} on port {}, from {}; not encrypted\n", printable(options.folder),
                options.common.port,
                key ? "processes of this user on this host and whoever has the key"
                    : "processes of this user on this host (others need --key-file)");
-    std::fflush(stdout);
   }
+  std::fflush(stdout);
   int status = 0;
   do {
     rdma::ConnectionRequest request = next_sender(listener, door);

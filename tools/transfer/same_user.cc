@@ -24,7 +24,7 @@ struct Address {
 Address address_of(std::uint16_t port) {
   Address address;
   address.name.sun_family = AF_UNIX;
-  const std::string name = fmt::format("verbena-receive-{}-{}", geteuid(), port);
+  const std::string name = fmt::format("verbena-receive-{}", port);
   std::memcpy(address.name.sun_path + 1, name.data(), name.size());  // a zero first: abstract
   address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   return address;
@@ -44,7 +44,8 @@ SameUserDoor::SameUserDoor(std::uint16_t port) {
   if (!listener_ ||
       bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address.name), address.size) != 0 ||
       listen(listener_.get(), 16) != 0) {
-    throw_errno(fmt::format("the Unix socket of a receiver on port {}", port));
+    throw_errno(fmt::format(
+        "port {}: the Unix socket of another verbena receive; give both ends --port", port));
   }
 }
 
