@@ -12,6 +12,7 @@
 #include <span>
 
 #include "front/sysfs/attribute.h"
+#include "front/sysfs/peer_memory.h"
 #include "front/verbs/device.h"
 #include "front/verbs/identity.h"
 #include "host/devices/kernel_view.h"
@@ -63,7 +64,7 @@ bool within_ours(Parts parts) {
   return starts_with(parts, {"sys", "class", "infiniband"}) ||
          starts_with(parts, {"sys", "class", "infiniband_verbs"}) ||
          starts_with(parts, {"sys", "class", "misc", "rdma_cm"}) ||
-         starts_with(parts, {"sys", "module", "verbena"}) ||
+         starts_with(parts, {"sys", "module", "verbena"}) || within_peer_memory(parts) ||
          starts_with(parts, {"sys", "devices", "virtual", "infiniband"}) ||
          starts_with(parts, {"sys", "devices", "virtual", "infiniband_verbs"}) ||
          starts_with(parts, {"dev", "infiniband"});
@@ -224,18 +225,30 @@ Node find_cm_node(std::string_view asked, Parts parts) {
 }
 
 Node find_module_node(std::string_view asked, Parts parts) {
-  static const std::vector<std::string> all{"activity", "buffers",   "interfaces",
+  static const std::vector<std::string> all{"activity", "buffers",   "gpu_memory", "interfaces",
                                             "ports",    "processes", "version"};
   return among([] { return all; }, join(parts), std::string{asked},
                [](const std::string& p) -> std::optional<Attribute> {
                  if (p == "activity") return host::activity_as_json();
                  if (p == "buffers") return host::socket_buffers_as_json();
+                 if (p == "gpu_memory") return "cuda";
                  if (p == "interfaces") return host::without_device_as_json();
                  if (p == "ports") return host::taken_ports_as_json();
                  if (p == "processes") return host::processes_as_json();
                  if (p == "version") return std::string{kFirmwareVersion};
                  return std::nullopt;
                });
+}
+
+/// The kernel's, where it has the module.
+Node find_peer_memory_node(std::string_view asked, Parts parts) {
+  const std::string path{asked};
+  const Parts below = parts.subspan(parts[1] == "module" ? 3 : 5);
+  if (exists(path)) return kernels(path);
+  const auto version = peer_memory_version();
+  if (!version || below.size() > 1) return kernels(path);
+  if (below.empty()) return folder(path, {"version"});
+  return below.front() == "version" ? file(path, *version) : missing(path);
 }
 
 }  // namespace
@@ -258,6 +271,7 @@ Node find(std::string_view asked, Follow follow) {
   const host::KernelView no_recursion;
   if (parts[0] == "dev") return find_character_device(path, parts.subspan(2));
   if (parts[1] == "class" && parts[2] == "misc") return find_cm_node(path, parts.subspan(4));
+  if (within_peer_memory(parts)) return find_peer_memory_node(path, parts);
   if (parts[1] == "module") return find_module_node(path, parts.subspan(3));
   const bool is_link = parts[1] == "class";
   const std::size_t top = is_link ? 3 : 4;

@@ -9,6 +9,7 @@
 //   /sys/module/verbena                   for `verbena stat` and `verbena devices`, as JSON: the
 //                                         processes that have a NIC, the interfaces that have no
 //                                         device, and the addresses whose UDP port is taken
+//   /sys/module/nvidia_peermem            and its relatives: see peer_memory.h
 //
 // Devices of the kernel's beside ours keep theirs: folders show both.
 

@@ -62,6 +62,8 @@ class Nic {
                                                              std::uint64_t iova, unsigned access);
   /// The address lies in memory that only a GPU can reach. Any thread.
   [[nodiscard]] static bool is_gpu_memory(std::uint64_t address);
+  /// The program has loaded a driver of GPUs whose memory can be registered. Any thread.
+  [[nodiscard]] static bool has_gpu_driver();
   [[nodiscard]] Result<engine::MemoryRegion> register_null(engine::PdId pd);
   /// Has pages of an on-demand region present, as a hint or (`write`) for writing. ENOENT: no such
   /// region; EINVAL: not one on demand, or beyond it; EPERM: of another domain, or it can't be

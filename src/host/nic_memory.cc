@@ -40,6 +40,7 @@ Status find_kind(ShardState& s, bool on_gpu, engine::Segment& memory) {
 }  // namespace
 
 bool Nic::is_gpu_memory(std::uint64_t address) { return memory::cuda::GpuMemory::holds(address); }
+bool Nic::has_gpu_driver() { return memory::cuda::Driver::loaded() != nullptr; }
 
 Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,
                                                   std::uint64_t iova, unsigned access) {

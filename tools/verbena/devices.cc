@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "settings/settings.h"
+#include "tools/doctor/gpu_check.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/library_view.h"
 
@@ -236,7 +237,22 @@ void print_interfaces(std::span<const Interface> interfaces) {
   for (const Interface& i : interfaces) fmt::print("{:<16} {}\n", i.name, i.reason);
 }
 
-void print_json(std::span<const Device> devices, std::span<const Interface> interfaces) {
+/// Those whose memory programs can register.
+std::vector<std::string> read_gpus() {
+  return doctor::library_registers_gpu_memory() ? doctor::find_gpus().names
+                                                : std::vector<std::string>{};
+}
+
+void print_gpus(std::span<const std::string> gpus) {
+  if (gpus.empty()) return;
+  fmt::print("\n{:<16} HOW ITS MEMORY IS REGISTERED\n", "GPU");
+  for (const std::string& gpu : gpus) {
+    fmt::print("{:<16} ibv_reg_mr with a pointer of CUDA's, or ibv_reg_dmabuf_mr\n", gpu);
+  }
+}
+
+void print_json(std::span<const Device> devices, std::span<const Interface> interfaces,
+                std::span<const std::string> gpus) {
   auto list = nlohmann::json::array();
   for (const Device& device : devices) {
     auto ports = nlohmann::json::array();
@@ -268,6 +284,13 @@ void print_json(std::span<const Device> devices, std::span<const Interface> inte
                     {"interface", i.name},
                     {"problem", i.reason}});
   }
+  for (const std::string& gpu : gpus) {
+    list.push_back({{"name", nullptr},
+                    {"verbena", false},
+                    {"ports", nlohmann::json::array()},
+                    {"gpu", gpu},
+                    {"registered_by", {"ibv_reg_mr", "ibv_reg_dmabuf_mr"}}});
+  }
   fmt::print("{}\n", list.dump(2));
 }
 
@@ -289,12 +312,14 @@ std::vector<Device> read_devices() {
 int show(const DevicesOptions& options) {
   const auto found = read_devices();
   const auto interfaces = read_interfaces();
+  const auto gpus = read_gpus();
   if (options.json) {
-    print_json(found, interfaces);
+    print_json(found, interfaces, gpus);
   } else {
     if (!found.empty()) print_table(found);
     print_problems(found);
     print_interfaces(interfaces);
+    print_gpus(gpus);
   }
   if (!found.empty()) return 0;
   return fail("devices", kExitFailure, "no device: no network interface is up and has an address");

@@ -33,6 +33,8 @@ std::vector<EnvironmentEntry> entries(const std::string& library, EnvironmentFor
   std::vector<EnvironmentEntry> found{
       {"LD_PRELOAD", with_preload(library, value_here("LD_PRELOAD", format))},
       {"ASAN_OPTIONS", with_asan_option(value_here("ASAN_OPTIONS", format))}};
+  const std::string chosen = value_here(kNcclWithoutGin.name, format);
+  found.push_back({kNcclWithoutGin.name, chosen.empty() ? kNcclWithoutGin.value : chosen});
   for (const settings::Variable& variable : settings::variables()) {
     const std::string name{variable.name};
     if (const char* const value = std::getenv(name.c_str())) found.push_back({name, value});

@@ -87,6 +87,7 @@ std::string with_asan_option(std::string_view before) {
 void set_preload_environment(const std::string& library) {
   setenv("LD_PRELOAD", with_preload(library, variable("LD_PRELOAD")).c_str(), 1);
   setenv("ASAN_OPTIONS", with_asan_option(variable("ASAN_OPTIONS")).c_str(), 1);
+  setenv(kNcclWithoutGin.name, kNcclWithoutGin.value, /*overwrite=*/0);
 }
 
 bool is_hardware(const std::string& device) {

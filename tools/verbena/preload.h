@@ -28,6 +28,14 @@ struct PreloadLibrary {
 /// Changes this process's environment, for execve.
 void set_preload_environment(const std::string& library);
 
+/// Variables of other programs' that a value is right for under Verbena, unless the user set one.
+struct ForeignVariable {
+  const char* name;
+  const char* value;
+};
+/// NCCL 2.28 crashes on each InfiniBand device that isn't NVIDIA's: docs/nccl.md.
+inline constexpr ForeignVariable kNcclWithoutGin{"NCCL_GIN_TYPE", "0"};
+
 /// True for a device of the system's own libraries. An unknown name is not hardware: who opens it
 /// names the devices that there are.
 [[nodiscard]] bool is_hardware(const std::string& device);
