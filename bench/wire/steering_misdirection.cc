@@ -55,9 +55,7 @@ struct Member final : registry::Visitors {
     wire = std::move(created).value();
     if (auto opened = wire->open_address({address, 0}); !opened) fail(opened.error());
   }
-  void message(const registry::PeerMessage& message) override {
-    wire->message(message, sink);
-  }
+  void message(const registry::PeerMessage& message) override { wire->message(message, sink); }
   std::string account() override { return {}; }
   void abandon() const {
     wire->abandon();

@@ -29,13 +29,13 @@ enum class LogLevel { off, error, warn, info, debug };
 inline constexpr std::string_view kStderr = "-";
 
 struct Settings {
-  LogLevel log = LogLevel::warn;    // VERBENA_LOG
-  bool only = false;                // VERBENA_ONLY: hide the devices of real hardware
+  LogLevel log = LogLevel::warn;        // VERBENA_LOG
+  bool only = false;                    // VERBENA_ONLY: hide the devices of real hardware
   WireKind wire = WireKind::automatic;  // VERBENA_WIRE
-  std::optional<FaultSpec> faults;  // VERBENA_FAULTS
-  std::string pcap;                 // VERBENA_PCAP: a file; empty: none
-  std::string trace;                // VERBENA_TRACE: a file; empty: none
-  std::string stats;                // VERBENA_STATS: a file, or kStderr; empty: none
+  std::optional<FaultSpec> faults;      // VERBENA_FAULTS
+  std::string pcap;                     // VERBENA_PCAP: a file; empty: none
+  std::string trace;                    // VERBENA_TRACE: a file; empty: none
+  std::string stats;                    // VERBENA_STATS: a file, or kStderr; empty: none
 };
 
 struct Variable {

@@ -169,9 +169,7 @@ class Station final : registry::Visitors {
   [[nodiscard]] const WireCounters& counters() const { return wire->counters(); }
 
   // registry::Visitors
-  void message(const registry::PeerMessage& message) override {
-    wire->message(message, sink);
-  }
+  void message(const registry::PeerMessage& message) override { wire->message(message, sink); }
   registry::Account account(std::uint32_t) override { return {"a station"}; }
 
   IpAddress address;

@@ -24,7 +24,8 @@ class CompletionChannel {
   /// descriptor's flags say. EAGAIN, EINTR.
   [[nodiscard]] Result<CompletionQueue*> get();
 
-  // For the one thread that makes progress itself before it sleeps in get() (progress/event_wait.h).
+  // For the one thread that makes progress itself before it sleeps in get()
+  // (progress/event_wait.h).
 
   /// get() would sleep: nothing is there, and the descriptor's flags allow it.
   [[nodiscard]] bool would_sleep();

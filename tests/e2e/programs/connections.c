@@ -9,8 +9,8 @@
  *
  *   round N: C connections in S s, rate R/s, rss K KiB, fds F
  *
- * vanish kills itself as soon as its request is on the way. serve calls such a connection broken, and
- * goes on until as many as it should are closed.
+ * vanish kills itself as soon as its request is on the way. serve calls such a connection broken,
+ * and goes on until as many as it should are closed.
  */
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,8 +1,8 @@
 /* In which order the bytes of a WRITE appear: two processes on 127.0.0.1.
  *
- *   last_byte ROUNDS SIZE OFFSET             WRITEs of SIZE bytes into a ring of slots, which begins
- *                                            OFFSET bytes behind the memory
- *   last_byte ROUNDS SIZE OFFSET by-kernel   copied by system calls: SIGSEGV is ignored
+ *   last_byte ROUNDS SIZE OFFSET             WRITEs of SIZE bytes into a ring of slots, which
+ * begins OFFSET bytes behind the memory last_byte ROUNDS SIZE OFFSET by-kernel   copied by system
+ * calls: SIGSEGV is ignored
  *
  * A thread watches the last byte of the next slot, and when it is there, all others must be.
  * Another thread polls, so that copies are made while the first one looks.

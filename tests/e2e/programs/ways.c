@@ -1,10 +1,9 @@
 /* Frames that come, or go, another way than by shared memory. On 127.0.0.1.
  *
- *   ways injected           two processes that are connected by rings. One of them forges, over UDP,
- *                           the next request and the next answer of the other. Both are dropped,
- *                           and the true ones come through.
- *   ways namesake ADDRESS   writes to a queue pair of the host ADDRESS, which has the number of one
- *                           of this process. The own one must get nothing.
+ *   ways injected           two processes that are connected by rings. One of them forges, over
+ * UDP, the next request and the next answer of the other. Both are dropped, and the true ones come
+ * through. ways namesake ADDRESS   writes to a queue pair of the host ADDRESS, which has the number
+ * of one of this process. The own one must get nothing.
  *
  * Exit status 0: it was so. */
 #include <arpa/inet.h>
@@ -59,9 +58,8 @@ static void begin_frame(uint8_t* frame, uint8_t opcode, uint32_t qpn, uint32_t p
 }
 
 static void send_frame(int fd, uint16_t port, uint8_t* frame, size_t size) {
-  const struct sockaddr_in to = {.sin_family = AF_INET,
-                                 .sin_port = htons(kPort),
-                                 .sin_addr = {htonl(INADDR_LOOPBACK)}};
+  const struct sockaddr_in to = {
+      .sin_family = AF_INET, .sin_port = htons(kPort), .sin_addr = {htonl(INADDR_LOOPBACK)}};
   seal(frame, size, port);
   CHECK(sendto(fd, frame, size, 0, (const struct sockaddr*)&to, sizeof to) == (ssize_t)size);
 }
