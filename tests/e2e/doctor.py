@@ -10,13 +10,11 @@ import shutil
 import subprocess
 import time
 
-from cases import LO, VETHS, Case, check_output, compiled, start_pair
+from cases import LO, WAITING_LO, WAITING_VETH, Case, check_output, compiled, start_pair
 from connections import wait_for_line
 from network import Namespace, run_checked
 from observing import expect
 from programs import CaseFailed, CaseSkipped, need_programs
-
-VETH = VETHS[0]
 
 
 # ---------------------------------------------------------------- reading what it says
@@ -100,6 +98,7 @@ class InShell(Case):
     mends: bool = True
     inside: tuple = ()  # what to run the shell with: unshare …
     prepare: object = None
+    other: str = ""  # HOST
 
     def run(self, host, network):
         with host.scratch() as folder:
@@ -122,7 +121,7 @@ class InShell(Case):
         return status, output
 
     def _shell(self, host, network, folder, mend):
-        return findings_in(self._run(host, network, folder, f"{mend}\nverbena doctor --json")[1])
+        return findings_in(self._run(host, network, folder, f"{mend}\nverbena doctor --json {self.other}")[1])
 
     def _check_strict(self, host, network, folder):
         if self.verdict == "warn":
@@ -153,6 +152,15 @@ def verbena_alone(host, folder):
     os.chmod(f"{folder}/bin/verbena", 0o755)
 
 
+def older_library(host, folder):
+    """Another build's library beside the program."""
+    verbena_alone(host, folder)
+    version = run_checked([host.verbena, "--version"]).split()[-1].encode()
+    shutil.copytree(f"{host.prefix}/lib/verbena", f"{folder}/lib/verbena", symlinks=True)
+    library = pathlib.Path(folder, "lib/verbena/libibverbs.so.1").resolve()
+    library.write_bytes(library.read_bytes().replace(version + b"\0", b"0.0.0\0"))
+
+
 NAMESPACES = ("unshare", "-Urnm")
 PLANT_HARDWARE = """
 ip link set lo up
@@ -180,6 +188,9 @@ def shell_cases():
                   "not this Verbena's", prepare=second_verbena)
     yield InShell(LO, "doctor/no-library", "PATH=$PWD/bin:$PATH", "library",
                   seen="build or install Verbena again", mends=False, prepare=verbena_alone)
+    yield InShell(LO, "doctor/older-library", "PATH=$PWD/bin:$PATH", "library",
+                  seen=r"verbena [\d.]+, and its library verbena 0\.0\.0", mends=False,
+                  prepare=older_library)
     yield InShell(LO, "doctor/wrong-variable", "export VERBENA_NO_SUCH=1", "variables",
                   seen="VERBENA_NO_SUCH")
     yield InShell(LO, "doctor/faults", "export VERBENA_FAULTS=drop=5%", "variables", "warn",
@@ -199,6 +210,15 @@ def shell_cases():
                   mends=False, inside=NAMESPACES)
     yield InShell(LO, "doctor/memlock", PLANT_HARDWARE + "ulimit -S -l 64", "memlock", "warn",
                   "64 KiB; mlx5_0 pins", mends=False, inside=NAMESPACES)
+    yield InShell(LO, "doctor/no-device-on-the-route", PLANT_HARDWARE + """
+ip link add full0 type veth peer name full1
+ip link set full0 up
+ip link set full1 up
+ip addr add 10.97.0.1/24 dev full0
+ip neigh add 10.97.0.2 lladdr 02:00:00:00:00:01 dev full0
+echo full0 > /sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0
+""", "host-4791", seen=r"leave from 10\.97\.0\.1, where no device is", mends=False,
+                  inside=NAMESPACES, other="10.97.0.2")
 
 
 HOLD_PORT = """
@@ -355,12 +375,19 @@ def listener_on(host, namespace):
 
 
 @contextlib.contextmanager
-def nft_rules(namespace, rules):
-    namespace.run("nft", "-f", "-", input=rules)
+def rules_of(program, namespace, rules):
+    """A file for nft, or the arguments of iptables."""
+    if program != "nft":
+        try:
+            namespace.run(program, *rules.split())
+        except RuntimeError as error:  # newer kernels may lack it
+            raise CaseSkipped(str(error)) from None
+    else:
+        namespace.run("nft", "-f", "-", input=rules)
     try:
         yield
     finally:
-        namespace.run("nft", "flush", "ruleset")
+        namespace.run(*((program, "-F") if program != "nft" else ("nft", "flush", "ruleset")))
 
 
 def as_root(host, namespace):
@@ -447,14 +474,15 @@ class Firewall(Case):
     both find nothing."""
     rules: str = ""
     here: bool = False  # on our side, not on HOST
+    program: str = "nft"
     seen: str = ""
     chain: str = ""
 
     def run(self, host, network):
         left, right = network.server, network.client
         place = (left if self.here else right).namespace
-        need_programs("nft")
-        with listener_on(host, right.namespace), nft_rules(place, self.rules):
+        need_programs(self.program)
+        with listener_on(host, right.namespace), rules_of(self.program, place, self.rules):
             found = examine(host, left.namespace, right.addresses[4])
             finding = check_named(found, "host-4791", "fail", self.seen)
             mend, = finding["mend"]
@@ -580,25 +608,28 @@ def all_cases():
         Gpu(LO, "doctor/gpu-fails", made="FAILS", verdict="warn", seen="cuInit fails with 999"),
         Gpu(LO, "doctor/gpu-crashes", made="CRASHES", verdict="warn", seen="crashes"),
         ListenerStays(LO, "doctor/listener-stays"),
-        HealthyWay(VETH, "doctor/healthy-way"),
-        NobodyThere(VETH, "doctor/nobody-there"),
-        NoHost(VETH, "doctor/no-host"),
-        Firewall(VETH, "doctor/firewall-drops-there", DROP_IN.format("udp dport 4791 drop"),
+        HealthyWay(WAITING_VETH, "doctor/healthy-way"),
+        NobodyThere(WAITING_VETH, "doctor/nobody-there"),
+        NoHost(WAITING_VETH, "doctor/no-host"),
+        Firewall(WAITING_VETH, "doctor/firewall-drops-there", DROP_IN.format("udp dport 4791 drop"),
                  seen="vanish, and the host itself answers", chain="inet f input"),
-        Firewall(VETH, "doctor/firewall-policy-there",
+        Firewall(WAITING_VETH, "doctor/firewall-policy-there",
                  DROP_IN.format("policy drop; ct state established,related accept; iif lo accept; "
                                 "tcp dport { 22, 4792 } accept; meta l4proto ipv6-icmp accept;"),
                  seen=port, chain="the policy of nft chain inet f input"),
-        Firewall(VETH, "doctor/firewall-rejects-there",
+        Firewall(WAITING_VETH, "doctor/firewall-rejects-there",
                  DROP_IN.format("udp dport 4791 reject with icmpx admin-prohibited"),
                  seen="a firewall rejects", chain="inet f input"),
-        Firewall(VETH, "doctor/firewall-refuses-there", DROP_IN.format("udp dport 4791 reject"),
+        Firewall(WAITING_VETH, "doctor/firewall-refuses-there", DROP_IN.format("udp dport 4791 reject"),
                  seen="a firewall rejects", chain="inet f input"),
-        Firewall(VETH, "doctor/firewall-drops-here", DROP_IN.format("udp dport 4791 drop"), here=True,
+        Firewall(WAITING_VETH, "doctor/firewall-drops-here", DROP_IN.format("udp dport 4791 drop"), here=True,
                  seen="gets our packets, and its answers don't arrive", chain="inet f input"),
-        Firewall(VETH, "doctor/firewall-holds-back-here", DROP_OUT.format("udp dport 4791 drop"),
+        Firewall(WAITING_VETH, "doctor/firewall-holds-back-here", DROP_OUT.format("udp dport 4791 drop"),
                  here=True, seen="holds packets to .* back", chain="inet f output"),
-        SmallHop(LO, "doctor/small-hop"),
-        SmallHop(LO, "doctor/small-hop-without-icmp", says_so=False),
-        Nat(LO, "doctor/nat"),
+        Firewall(WAITING_VETH, "doctor/firewall-of-iptables", "-A INPUT -p udp --dport 4791 -j REJECT",
+                 program="iptables-legacy", seen="a firewall rejects",
+                 chain="a rule of iptables-legacy chain INPUT"),
+        SmallHop(WAITING_LO, "doctor/small-hop"),
+        SmallHop(WAITING_LO, "doctor/small-hop-without-icmp", says_so=False),
+        Nat(WAITING_LO, "doctor/nat"),
     ]

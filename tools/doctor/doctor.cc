@@ -88,6 +88,7 @@ void check_machine(Report& report) {
       const SameHostCheck same_host = check_same_host(devices.address);
       if (same_host.finding) report.add(*same_host.finding);
       facts = same_host.facts;
+      report.add(judge_version(facts.version));
     }
   }
   report.add(check_limits(kernel_devices(), facts.buffers));

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -45,11 +45,17 @@ IptablesRule rule_in(const std::string& line) {
   return rule;
 }
 
-void look_at_iptables(const std::string& program, std::vector<Obstacle>& found, bool& read) {
-  const Outcome outcome = run_program({program, "-S"}, kRulesPatience);
-  if (outcome.status != 0) return;
-  read = true;
-  for (Obstacle& o : obstacles_in_iptables(outcome.output, program)) found.push_back(std::move(o));
+/// Asking the older iptables makes its table, so it is asked only if there is one.
+void look_at_iptables(const std::string& tables, const std::string& program,
+                      std::vector<Obstacle>& found) {
+  const auto names = read_text("/proc/net/" + tables);
+  if (!names || names->find("filter") == std::string::npos) return;
+  for (const std::string& name : {program + "-legacy", program}) {
+    const Outcome outcome = run_program({name, "-S"}, kRulesPatience);
+    if (outcome.status != 0) continue;
+    for (Obstacle& o : obstacles_in_iptables(outcome.output, name)) found.push_back(std::move(o));
+    return;
+  }
 }
 
 }  // namespace
@@ -82,17 +88,20 @@ std::vector<Obstacle> obstacles_in_iptables(std::string_view rules, const std::s
 
 Finding check_firewall() {
   std::vector<Obstacle> found;
-  bool iptables_read = false, nft_read = false;
-  look_at_iptables("iptables", found, iptables_read);
-  look_at_iptables("ip6tables", found, iptables_read);
+  look_at_iptables("ip_tables_names", "iptables", found);
+  look_at_iptables("ip6_tables_names", "ip6tables", found);
   const Outcome nft = run_program({"nft", "-j", "list", "ruleset"}, kRulesPatience);
   const auto ruleset = nlohmann::json::parse(nft.output, nullptr, false);
-  if (nft.status == 0 && ruleset.is_object()) {
-    nft_read = true;
-    for (Obstacle& o : obstacles_in_nft(ruleset, iptables_read)) found.push_back(std::move(o));
+  const bool read = nft.status == 0 && ruleset.is_object();
+  try {
+    if (read) std::ranges::move(obstacles_in_nft(ruleset), std::back_inserter(found));
+  } catch (const nlohmann::json::exception& error) {  // of a newer nft
+    return fine("firewall", fmt::format("nft's rules have an unknown form ({}); `verbena doctor "
+                                        "HOST` tries the way",
+                                        error.what()));
   }
   if (found.empty()) {
-    if (nft_read || iptables_read) return fine("firewall", "its rules let UDP port 4791 through");
+    if (read) return fine("firewall", "its rules let UDP port 4791 through");
     return fine("firewall",
                 nft.status == tool::kExitNotFound
                     ? "there is no nft to read its rules; `verbena doctor HOST` tries it"

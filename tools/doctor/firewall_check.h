@@ -18,12 +18,11 @@ struct Obstacle {
 };
 
 /// `ruleset`: what `nft -j list ruleset` prints. Looks at the chains of the hooks input and output.
-/// Rules whose condition isn't known (addresses, sets) count as not matching. With
-/// `without_iptables`, the tables that iptables makes are left out.
-[[nodiscard]] std::vector<Obstacle> obstacles_in_nft(const nlohmann::json& ruleset,
-                                                     bool without_iptables);
+/// A rule whose condition isn't known (an address, a named set) counts if it accepts, and not if it
+/// drops.
+[[nodiscard]] std::vector<Obstacle> obstacles_in_nft(const nlohmann::json& ruleset);
 
-/// `rules`: what `iptables -S` prints, of that program.
+/// `rules`: what `PROGRAM -S` prints. Of the older iptables: the newer one's rules are nft's.
 [[nodiscard]] std::vector<Obstacle> obstacles_in_iptables(std::string_view rules,
                                                           const std::string& program);
 

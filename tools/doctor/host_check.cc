@@ -85,6 +85,10 @@ Finding port_failure(const WayToHost& way) {
                    unreached + " A firewall of this host drops them, or one on the way.",
                    {name_the_rule("here")});
   }
+  const ConnectionProbe& c = way.connection;
+  if (c.answer == Answer::none && !c.problem.empty() && c.error != ETIMEDOUT) {
+    return failure("host-4791", "this host can't connect: " + c.problem, unreached, {});
+  }
   const bool alive = listens || way.before.refused;
   return failure(
       "host-4791",
@@ -115,8 +119,9 @@ Finding no_device_failure(const WayToHost& way) {
   return failure("host-4791",
                  fmt::format("packets to {} leave from {}, where no device is ({})", way.host,
                              way.local, way.connection.problem),
-                 "Programs can't connect to it. `verbena devices` says why there is none.",
-                 {{"verbena devices"}});
+                 "Programs can't connect to it. `verbena devices` says why there is none, and what "
+                 "to use instead.",
+                 {});
 }
 
 std::string sizes_text(const WayToHost& way, auto wanted) {

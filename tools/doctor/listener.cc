@@ -20,6 +20,7 @@
 #include "tools/doctor/gpu_check.h"
 #include "tools/doctor/message_pair.h"
 #include "tools/doctor/sockets.h"
+#include "tools/doctor/text.h"
 #include "tools/doctor/udp_probe.h"
 #include "tools/verbena/library_view.h"
 
@@ -197,6 +198,7 @@ int listen_for_doctors(const ListenOptions& options) {
   Server server{at};
   if (options.json) {
     const json ready{{"port", server.port()},
+                     {"version", read_text("/sys/module/verbena/version").value_or("")},
                      {"buffers", tool::read_library_file("buffers")},
                      {"gpu_memory", library_registers_gpu_memory()}};
     fmt::print("{}\n", ready.dump());

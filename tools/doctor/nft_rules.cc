@@ -26,6 +26,9 @@ Match yes_if(bool condition) { return condition ? Match::yes : Match::no; }
 /// A value, a range, or a set of these.
 Match contains(const json& right, const json& value) {
   if (right.is_object() && right.contains("set")) return contains(right.at("set"), value);
+  if (right.is_object() && right.contains("elem")) {  // with a counter or a comment
+    return contains(right.at("elem").value("val", json{}), value);
+  }
   if (right.is_object() && right.contains("range")) {
     const json& ends = right.at("range");
     if (!ends.is_array() || ends.size() != 2 || !value.is_number()) return Match::unknown;
@@ -62,8 +65,9 @@ Match match_left(const json& left, const json& right) {
     // Packets of other hosts.
     return interface && right == "lo" ? Match::no : Match::unknown;
   }
-  if (left.contains("ct") && left.at("ct").value("key", "") == "state") {
-    return contains(right, "new");
+  // The packet begins a conversation, without any DNAT.
+  if (left.contains("ct")) {
+    return left.at("ct").value("key", "") == "state" ? contains(right, "new") : Match::no;
   }
   return Match::unknown;
 }
@@ -72,6 +76,13 @@ Match match_statement(const json& match) {
   const Match found = match_left(match.at("left"), match.at("right"));
   if (match.value("op", "==") != "!=" || found == Match::unknown) return found;
   return found == Match::yes ? Match::no : Match::yes;
+}
+
+/// A match of iptables, of which nft shows the name alone. Those of states admit what was asked
+/// for.
+Match match_extension(const json& extension) {
+  const std::string name = extension.value("name", "");
+  return name == "conntrack" || name == "state" ? Match::no : Match::unknown;
 }
 
 class Ruleset {
@@ -97,8 +108,9 @@ class Ruleset {
     for (const json& statement : rule.value("expr", json::array())) {
       if (statement.contains("match")) {
         match = both(match, match_statement(statement.at("match")));
-      } else if (statement.contains("xt") || statement.contains("limit") ||
-                 statement.contains("vmap")) {
+      } else if (statement.contains("xt")) {
+        match = both(match, match_extension(statement.at("xt")));
+      } else if (statement.contains("limit")) {
         match = both(match, Match::unknown);
       }
       if (match == Match::no) return End::goes_on;
@@ -121,15 +133,9 @@ class Ruleset {
   const json& all_;
 };
 
-bool made_by_iptables(const json& chain) {
-  const auto family = chain.at("family").get<std::string>();
-  const auto name = chain.at("name").get<std::string>();
-  return (family == "ip" || family == "ip6") && (name == "INPUT" || name == "OUTPUT");
-}
-
 }  // namespace
 
-std::vector<Obstacle> obstacles_in_nft(const json& ruleset, bool without_iptables) {
+std::vector<Obstacle> obstacles_in_nft(const json& ruleset) {
   std::vector<Obstacle> found;
   const json& all = ruleset.at("nftables");
   for (const json& entry : all) {
@@ -138,7 +144,7 @@ std::vector<Obstacle> obstacles_in_nft(const json& ruleset, bool without_iptable
     const std::string hook = chain.value("hook", "");
     const bool filters =
         (hook == "input" || hook == "output") && chain.value("type", "") == "filter";
-    if (!filters || (without_iptables && made_by_iptables(chain))) continue;
+    if (!filters) continue;
     const End end = Ruleset{all}.end_in(chain);
     const bool by_policy = end == End::goes_on && chain.value("policy", "accept") == "drop";
     if (end != End::dropped && !by_policy) continue;

@@ -112,6 +112,15 @@ Finding check_library() {
                  {{"make install", true, "the folder of Verbena's sources"}});
 }
 
+Findings judge_version(const std::string& version) {
+  if (version.empty() || version == "verbena " VERBENA_VERSION) return {};
+  return {failure(
+      "library",
+      fmt::format("this program is verbena {}, and its library {}", VERBENA_VERSION, version),
+      "They may not understand each other.",
+      {{"make install", true, "the folder of Verbena's sources"}})};
+}
+
 Finding check_preload() {
   const auto entries = preloaded_entries();
   if (entries.empty()) {

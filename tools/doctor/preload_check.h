@@ -11,6 +11,8 @@ namespace verbena::doctor {
 
 /// Our library, beside this program.
 [[nodiscard]] Finding check_library();
+/// `version`: the library's own. Nothing, if it is this program's or empty.
+[[nodiscard]] Findings judge_version(const std::string& version);
 /// Each entry of this process's own LD_PRELOAD.
 [[nodiscard]] Finding check_preload();
 /// VERBENA_*, which are removed from this process's environment: the checks that follow look at the

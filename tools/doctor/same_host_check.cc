@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "tools/doctor/child.h"
+#include "tools/doctor/text.h"
 
 namespace verbena::doctor {
 
@@ -59,6 +60,7 @@ SameHostCheck check_same_host(const std::string& address) {
   if (ready.is_object()) {
     const auto& buffers = ready.at("buffers");
     result.facts.buffers = {buffers.at("receive"), buffers.at("send")};
+    result.facts.version = first_line_of(ready.at("version").get<std::string>());
     result.facts.gpu_memory = ready.at("gpu_memory");
     found.connection = probe_in_child(address, ready.at("port").get<std::uint16_t>());
   } else {

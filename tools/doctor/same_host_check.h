@@ -24,6 +24,7 @@ struct SameHost {
 /// What only a process with the library knows.
 struct LibraryFacts {
   std::optional<AskedBuffers> buffers;
+  std::string version;  // empty: unknown
   bool gpu_memory = false;
 };
 struct SameHostCheck {

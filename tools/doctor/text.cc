@@ -63,6 +63,10 @@ std::vector<std::string> entries_of(const std::string& folder) {
   return names;
 }
 
+std::string first_line_of(std::string_view text) {
+  return std::string{text.substr(0, text.find('\n'))};
+}
+
 std::vector<std::string> commands_in(std::string_view sentence) {
   std::vector<std::string> found;
   for (;;) {

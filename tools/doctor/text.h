@@ -27,6 +27,9 @@ namespace verbena::doctor {
 /// The names in a folder, sorted; empty if there is none.
 [[nodiscard]] std::vector<std::string> entries_of(const std::string& folder);
 
+/// Without what follows.
+[[nodiscard]] std::string first_line_of(std::string_view text);
+
 /// What stands between `backticks`.
 [[nodiscard]] std::vector<std::string> commands_in(std::string_view sentence);
 

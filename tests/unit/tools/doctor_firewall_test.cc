@@ -33,11 +33,11 @@ std::vector<Obstacle> obstacles(const std::string& policy, const std::vector<std
               "hook":"input","prio":0,"policy":")" +
                      policy + "\"}}";
   for (const std::string& r : rules) text += "," + r;
-  return obstacles_in_nft(nlohmann::json::parse(text + "]}"), false);
+  return obstacles_in_nft(nlohmann::json::parse(text + "]}"));
 }
 
 TEST(DoctorFirewall, NoRulesDropNothing) {
-  EXPECT_THAT(obstacles_in_nft(nlohmann::json::parse(R"({"nftables":[]})"), false), IsEmpty());
+  EXPECT_THAT(obstacles_in_nft(nlohmann::json::parse(R"({"nftables":[]})")), IsEmpty());
   EXPECT_THAT(obstacles("accept", {}), IsEmpty());
 }
 
@@ -72,6 +72,8 @@ TEST(DoctorFirewall, PortsInSetsAndRanges) {
   EXPECT_THAT(obstacles("drop", {udp_to(R"({"set":[53,4791]})")}), IsEmpty());
   EXPECT_THAT(obstacles("drop", {udp_to(R"({"range":[4000,5000]})")}), IsEmpty());
   EXPECT_THAT(obstacles("drop", {udp_to(R"({"set":[53,{"range":[4791,4792]}]})")}), IsEmpty());
+  EXPECT_THAT(obstacles("drop", {udp_to(R"({"set":[{"elem":{"val":4791,"comment":"x"}}]})")}),
+              IsEmpty());
   EXPECT_THAT(obstacles("drop", {udp_to(R"({"set":[53,{"range":[4000,4790]}]})")}), SizeIs(1));
 }
 
@@ -82,6 +84,13 @@ TEST(DoctorFirewall, ARuleWithAnAddressIsTheAdministratorsChoice) {
   EXPECT_THAT(
       obstacles("drop", {rule(std::string{kPort} + "," + kFromOthers + R"(,{"accept":null})")}),
       IsEmpty());
+}
+
+TEST(DoctorFirewall, RulesThatIptablesMakesInNft) {
+  const std::string established = R"({"xt":{"type":"match","name":"conntrack"}},{"accept":null})";
+  const std::string ports = R"({"xt":{"type":"match","name":"multiport"}},{"accept":null})";
+  EXPECT_THAT(obstacles("drop", {rule(established)}), SizeIs(1));
+  EXPECT_THAT(obstacles("drop", {rule(established), rule(ports)}), IsEmpty());
 }
 
 TEST(DoctorFirewall, JumpsAreFollowed) {
