@@ -197,7 +197,7 @@ class LeavesTerminal(Case):
         shown.wait_for(r"\A(ready> )?shown before$")
 
     def _stop_and_go_on(self, host, shown):
-        shown.command(f"{host.verbena} top")
+        shown.command(f"{host.verbena} stat --watch 1")  # the same program
         self._wait_until_shown(shown)
         shown.press("C-z")
         shown.wait_for("Stopped")
@@ -536,6 +536,8 @@ def all_cases():
              (r"top: standard input is no terminal: use verbena top --once",), 2),
         Tool(LO, "top/json-alone", arguments("top", "--json"), ("--json requires --once",), 2),
         Tool(LO, "top/no-such-view", arguments("top", "--once", "--view", "cpus"), ("--view",), 2),
+        Tool(LO, "top/no-such-column", arguments("top", "--once", "--sort", "speed"),
+             ('--sort: no table has a column "speed"; there are PID, PROGRAM, DEVICE, QPS',), 2),
         Tool(LO, "top/nothing-there", arguments("top", "--once", "--interval", "0.1"),
              (r"\A0 processes, 0 queue pairs",)),
         Tool(LO, "top/help", arguments("top", "--help"), (r"^Examples:\n  verbena top", "^Exit status: ")),

@@ -128,6 +128,8 @@ std::optional<Rates> rates_of(const Pair& looks, const Process& process, const P
   const Process* const before = before_of(looks, process);
   auto rates = rates_of(before_of(before, port), port, looks.seconds());
   if (!rates) return rates;
+  // A process of an earlier version tells nothing of its queue pairs.
+  if (process.queue_pairs.empty() && process.unlisted > 0) return rates;
   rates->requests = 0;
   for (const QueuePair& pair : process.queue_pairs) {
     if (pair.device != port.device) continue;

@@ -267,6 +267,9 @@ std::string sum_line(const Pair& looks) {
     const auto rates = rates_of_all(looks, key);
     if (rates) sum ? * sum += *rates : sum.emplace(*rates);
   }
+  if (looks.now.processes.empty()) {
+    return "nothing is sent and received: no process uses a device in this network namespace";
+  }
   const auto value = [&](std::optional<double> Rates::*field) { return rate(sum, field).text; };
   return fmt::format("sent {}B/s, received {}B/s, {} requests/s, {} sent again/s, {} RNR/s",
                      value(&Rates::sent_bytes), value(&Rates::received_bytes),

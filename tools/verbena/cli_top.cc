@@ -42,7 +42,8 @@ CLI::App* add_top(CLI::App& app, TopOptions& options) {
       ->type_name("SECONDS")
       ->check(CLI::Range(0.1, 3600.0))
       ->capture_default_str();
-  top->add_option("--view", options.view, "Show this table (first)")->check(CLI::IsMember(kViews));
+  top->add_option("--view", options.view, "Show this table; without --once, at first")
+      ->check(CLI::IsMember(kViews));
   top->add_option("--sort", options.sort, "Sort by the column with this title, such as rcvd/s")
       ->type_name("TITLE");
   top->add_option("--filter", options.filter, "Show only rows that contain TEXT")

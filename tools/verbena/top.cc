@@ -1,15 +1,20 @@
 // `verbena top`: what processes, queue pairs and devices do, live.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "settings/settings.h"
 #include "tools/top/json.h"
@@ -30,6 +35,22 @@ View view_named(const std::string& name) {
   return name == "devices" ? View::devices : View::processes;
 }
 
+/// Empty: fine.
+std::string problem_of_sort(const std::string& title) {
+  if (title.empty()) return "";
+  std::vector<std::string_view> titles;
+  for (const View view : {View::processes, View::queue_pairs, View::devices}) {
+    const top::Table table = table_of(view, {});
+    if (column_named(table, title) < table.columns.size()) return "";
+    for (const top::Column& column : table.columns) {
+      const bool known = std::ranges::find(titles, column.title) != titles.end();
+      if (!known) titles.push_back(column.title);
+    }
+  }
+  return fmt::format("--sort: no table has a column \"{}\"; there are {}", title,
+                     fmt::join(titles, ", "));
+}
+
 // ---- once
 
 top::Pair look_twice(double interval) {
@@ -40,7 +61,7 @@ top::Pair look_twice(double interval) {
   return looks;
 }
 
-/// The column to sort by; the first look's, where the view has none of that name.
+/// The column to sort by: another one, where this view has none of that title.
 std::size_t column_of(const top::Table& table, const std::string& title) {
   const std::size_t column = column_named(table, title);
   return column < table.columns.size() ? column : first_column(table);
@@ -116,6 +137,8 @@ void end_by(int number) {
 int top(const TopOptions& options, char** argv) {
   const auto problems = settings::read_environment(environ).problems;
   if (!problems.empty()) return fail("top", kExitUsage, problems.front());
+  const std::string sort = problem_of_sort(options.sort);
+  if (!sort.empty()) return fail("top", kExitUsage, sort);
   const std::string problem = options.once ? "" : top::terminal_problem();
   if (!problem.empty()) {
     return fail("top", kExitUsage, fmt::format("{}: use verbena top --once", problem));

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
 #include <string>
 
 #include "tests/unit/tools/top_models.h"
@@ -65,6 +66,21 @@ TEST(MetricsHttp, WhatIsWrongIsSaid) {
   }
   EXPECT_THAT(answer("GET / HTTP/2.0\r\n\r\n"), StartsWith("HTTP/1.1 505"));
   EXPECT_THAT(answer(std::string(kMaxRequest + 1, 'a')), StartsWith("HTTP/1.1 431"));
+}
+
+TEST(MetricsHttp, AnyBytesAreAnswered) {
+  const std::string good = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+  std::mt19937 dice{7};
+  int fine = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    std::string bad = good;
+    for (auto n = dice() % 4; n > 0; --n) bad[dice() % bad.size()] = static_cast<char>(dice());
+    bad.resize(dice() % 8 == 0 ? dice() % bad.size() : bad.size());
+    const std::string told = answer(bad);
+    EXPECT_TRUE(told == "more" || told.starts_with("HTTP/1.1 ")) << told;
+    fine += told.starts_with("HTTP/1.1 200") ? 1 : 0;
+  }
+  EXPECT_GT(fine, 1000) << "those that weren't changed";
 }
 
 TEST(MetricsHttp, ListenAddresses) {

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/unit/tools/top_models.h"
 #include "tools/top/pages.h"
 
@@ -187,6 +189,21 @@ std::vector<Key> keys_in(std::string input, bool last = false) {
   std::vector<Key> keys;
   for (Key key; take_key(input, last, key);) keys.push_back(key);
   return keys;
+}
+
+TEST_F(TopPages, AnyBytesAreKeys) {
+  std::mt19937 dice{7};
+  static constexpr std::string_view kUsual = "\033[ABCDOH~56123/jk<>r+- \r\t?h";
+  for (int i = 0; i < 3000; ++i) {
+    std::string input;
+    for (auto n = dice() % 9; n > 0; --n) {
+      input += dice() % 4 == 0 ? static_cast<char>(dice()) : kUsual[dice() % kUsual.size()];
+    }
+    for (Key key; take_key(input, true, key);) static_cast<void>(pages_.handle(key));
+    EXPECT_TRUE(input.empty());
+    const Size size{1 + dice() % 120, 1 + dice() % 40};
+    EXPECT_EQ(pages_.draw(looks_, size).size(), size.lines);
+  }
 }
 
 TEST(TopKeys, SequencesOfTerminals) {
