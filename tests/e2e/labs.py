@@ -319,7 +319,8 @@ def wrong_usage():
 
 def all_cases():
     found = [Lab(LO, f"labs/{name}", timeout=90, lab=name) for name in names()]
-    found += [Lab(LO_LOSS, f"labs/{name}", timeout=90, lab=name) for name in names()]
+    found += [Lab(LO_LOSS, f"labs/{name}", timeout=90, lab=name,
+                  arguments=("--size", "64K") if name == "gpu" else ()) for name in names()]
     for n, name in enumerate(name for name in names() if name not in ONE_PROCESS):
         kind = RanksOnTwoHosts if name in RANKS else TwoHosts
         found.append(kind(VETHS[0], f"labs/{name}", timeout=90, lab=name, family=6 if n % 2 else 4))

@@ -293,6 +293,24 @@ def kv_cache_exercises():
     ]
 
 
+def gpu_exercises():
+    checked = r"^shown: \d+ messages between GPU and host memory, each byte checked"
+    rates = [rf"^client \| {operation} +{here} +to {there} +\d+\.\d\d GB/s, +\d+ % of cuMemcpy's$"
+             for operation in ("WRITE", "READ", "SEND")
+             for here, there in (("GPU", "GPU"), ("host", "GPU"), ("GPU", "host"))]
+    return [
+        exercise("gpu", "", 0, "registered by ibv_reg_mr$", "frames of the software device$",
+                 *rates, checked),
+        exercise("gpu", "--dmabuf", 0, "registered by ibv_reg_dmabuf_mr$", checked),
+        exercise("gpu", "--pinned --size 64K", 0, checked),
+        exercise("gpu", "--size 64 --iters 100 --stats", 0, checked, "^client .* needed: 909"),
+        exercise("gpu", "--size 1 --dmabuf", 0, checked),
+        exercise("gpu", "--size 100000 --drop 1%", 0, checked),
+        exercise("gpu", "--gpu 1", USAGE, "--gpu 1: this machine has 1; the first one is 0"),
+        exercise("gpu", "--size 257M", USAGE, "is not between 1 and 268435456"),
+    ]
+
+
 def all_cases():
     return [*cm_exercises(), *verbs_exercises(), *first_exercises(), *measured_exercises(),
-            *course_exercises()]
+            *course_exercises(), *gpu_exercises()]

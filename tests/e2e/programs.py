@@ -87,6 +87,7 @@ class Host:
     slow: float = 1.0  # factor on every time limit
     options: tuple = ()  # of `verbena run`
     wire: str = ""  # VERBENA_WIRE; empty: what it is by default
+    cuda: str = ""  # folder of the tests' own libcuda.so.1; empty: there is none
 
     def __post_init__(self):
         self.user = pwd.getpwnam("nobody") if is_real_root() else None
@@ -142,6 +143,8 @@ class Host:
         environment = {"PATH": PATH, "HOME": "/", "LC_ALL": "C", "TMPDIR": self.temporary}
         if self.wire:
             environment["VERBENA_WIRE"] = self.wire
+        if self.cuda and "lab gpu" in " ".join(argv):  # it needs a GPU; see tests/support/cuda
+            environment["LD_LIBRARY_PATH"] = self.cuda
         environment.update(env or {})
         return Process(self.as_user(namespace) + prefix + list(argv), log, environment)
 

@@ -57,6 +57,7 @@ import flood  # noqa: E402
 import iser  # noqa: E402
 import labs  # noqa: E402
 import labs_exercises  # noqa: E402
+import labs_gpu  # noqa: E402
 import labs_readmes  # noqa: E402
 import lanes  # noqa: E402
 import mpi  # noqa: E402
@@ -247,6 +248,18 @@ def install(build, folder):
     return prefix
 
 
+def stand_in_for_cuda(build, folder):
+    """A folder with the tests' own libcuda.so.1; empty: it isn't built."""
+    library = pathlib.Path(build, "tests/cuda/libcuda.so.1")
+    if not library.exists():
+        return ""
+    place = os.path.join(folder, "cuda")
+    os.mkdir(place, 0o755)
+    shutil.copy(library, place)
+    os.chmod(os.path.join(place, library.name), 0o755)
+    return place
+
+
 def enter_user_namespace():
     """Re-executes this program under `unshare -Urn`. Returns the reason when that can't be."""
     probe = subprocess.run(["unshare", "-Urn", "true"], capture_output=True, text=True)
@@ -299,8 +312,8 @@ def main():
     modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
                progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
                counters, devinfo, tools, transfer, watching,
-               report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_readmes,
-               documents, outputs, pictures, environment, examples, flood, ways,
+               report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_gpu,
+               labs_readmes, documents, outputs, pictures, environment, examples, flood, ways,
                doctor)
     table = [case for module in modules for case in module.all_cases()]
     chosen = [case for case in table
@@ -326,13 +339,10 @@ def main():
         os.mkdir(logs, 0o755)
         if args.selfcheck:
             return selfcheck.main(Host(folder, logs), outer, Report, run_case, check_nothing_left)
-        if args.prefix:
-            prefix = os.path.abspath(args.prefix)
-        else:
-            root = pathlib.Path(__file__).resolve().parents[2]
-            prefix = install(args.build or str(root / "build/release"), folder)
+        build = args.build or str(pathlib.Path(__file__).resolve().parents[2] / "build/release")
+        prefix = os.path.abspath(args.prefix) if args.prefix else install(build, folder)
         report = Report()
-        host = Host(prefix, logs, args.slow, wire=args.wire)
+        host = Host(prefix, logs, args.slow, wire=args.wire, cuda=stand_in_for_cuda(build, folder))
         if args.soak:
             soak(chosen, host, outer, args.jobs, args.soak, report)
         else:
