@@ -1,20 +1,21 @@
 # Puts text files into a program.
 #
-# verbena_embed(TARGET FUNCTION FILE…): TARGET gets a function of FUNCTION's name, declared in
-# tools/report/page_parts.h, that returns the files one behind the other and the hash of that.
+# verbena_embed(TARGET PLACE FUNCTION FILE…): TARGET gets a function of FUNCTION's name in namespace
+# verbena::PLACE, declared in tools/PLACE/page_parts.h, that returns the files one behind the other
+# and the hash of that.
 #
 # This file is also the script that does it at build time:
-#   cmake -D OUTPUT=… -D FUNCTION=… -D FILES=a,b -P VerbenaEmbed.cmake
+#   cmake -D OUTPUT=… -D PLACE=… -D FUNCTION=… -D FILES=a,b -P VerbenaEmbed.cmake
 
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(VERBENA_EMBED_SCRIPT "${CMAKE_CURRENT_LIST_FILE}")
-  function(verbena_embed target function)
-    set(output "${CMAKE_CURRENT_BINARY_DIR}/${function}.cc")
+  function(verbena_embed target place function)
+    set(output "${CMAKE_CURRENT_BINARY_DIR}/${place}_${function}.cc")
     string(REPLACE ";" "," files "${ARGN}")
     add_custom_command(
       OUTPUT "${output}"
-      COMMAND "${CMAKE_COMMAND}" -D "OUTPUT=${output}" -D "FUNCTION=${function}" -D
-              "FILES=${files}" -P "${VERBENA_EMBED_SCRIPT}"
+      COMMAND "${CMAKE_COMMAND}" -D "OUTPUT=${output}" -D "PLACE=${place}" -D
+              "FUNCTION=${function}" -D "FILES=${files}" -P "${VERBENA_EMBED_SCRIPT}"
       DEPENDS ${ARGN} "${VERBENA_EMBED_SCRIPT}"
       VERBATIM)
     target_sources(${target} PRIVATE "${output}")
@@ -62,9 +63,9 @@ base64_of("${hash}" hash)
 file(READ "${joined}" bytes HEX)
 string(REGEX REPLACE "(................................)" "\\1\n" bytes "${bytes}")
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
-file(WRITE "${OUTPUT}" "#include \"tools/report/page_parts.h\"
+file(WRITE "${OUTPUT}" "#include \"tools/${PLACE}/page_parts.h\"
 
-namespace verbena::report {
+namespace verbena::${PLACE} {
 
 PagePart ${FUNCTION}() {
   static constexpr unsigned char kBytes[] = {
@@ -72,5 +73,5 @@ ${bytes}};
   return {{reinterpret_cast<const char*>(kBytes), sizeof kBytes}, \"${hash}\"};
 }
 
-}  // namespace verbena::report
+}  // namespace verbena::${PLACE}
 ")

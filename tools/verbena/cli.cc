@@ -16,6 +16,7 @@
 #include "tools/doctor/command_line.h"
 #include "tools/transfer/options.h"
 #include "tools/verbena/cli_top.h"
+#include "tools/verbena/bench.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/description.h"
 
@@ -236,6 +237,7 @@ struct Cli {
   std::string page;
   TraceOptions trace_options;
   ReportOptions report_options;
+  BenchOptions bench_options;
   CLI::App* run = nullptr;
   CLI::App* trace = nullptr;
   CLI::App* report = nullptr;
@@ -249,6 +251,7 @@ struct Cli {
   transfer::ReceiveOptions receive_options;
   CLI::App* send = nullptr;
   CLI::App* receive = nullptr;
+  CLI::App* bench = nullptr;
   CLI::App* netns = nullptr;
   CLI::App* completion = nullptr;
   CLI::App* manual = nullptr;
@@ -401,6 +404,7 @@ void add_commands(Cli& cli) {
   cli.send = transfer::add_send(cli.app, cli.send_options);
   cli.receive = transfer::add_receive(cli.app, cli.receive_options);
   add_lab(cli);
+  cli.bench = add_bench(cli.app, cli.bench_options);
   add_netns(cli);
   add_texts(cli);
 }
@@ -410,6 +414,7 @@ int execute(Cli& cli, char** argv) {
   if (cli.send->parsed()) return transfer(cli.send_options.common.device, argv);
   if (cli.receive->parsed()) return transfer(cli.receive_options.common.device, argv);
   if (cli.lab->parsed()) return lab(cli.lab->remaining());
+  if (cli.bench->parsed()) return bench(cli.bench_options);
   if (cli.stat->parsed()) return stat(cli.stat_options, argv);
   if (cli.top->parsed()) return top(cli.top_options, argv);
   if (cli.metrics->parsed()) return metrics(cli.metrics_options, argv);

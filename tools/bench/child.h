@@ -1,0 +1,44 @@
+#pragma once
+
+// A program that measures, run to its end.
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace verbena::bench {
+
+struct ChildResult {
+  int status = 0;      // exit status, 128 + signal, or kLate
+  std::string output;  // stdout
+  std::string errors;  // stderr, its beginning
+
+  static constexpr int kLate = -1;  // killed at the time limit
+};
+
+using Environment = std::vector<std::pair<std::string, std::string>>;  // beside our own
+
+/// Throws std::system_error if it can't be started.
+[[nodiscard]] ChildResult run_to_end(const std::vector<std::string>& command,
+                                     const Environment& environment,
+                                     std::chrono::milliseconds limit);
+
+/// A server beside it, which is killed with the object. Its output is thrown away.
+class Background {
+ public:
+  Background(const std::vector<std::string>& command, const Environment& environment);
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+  ~Background();
+
+  [[nodiscard]] bool is_running() const;
+
+ private:
+  int pid_;
+};
+
+/// The program's path by PATH; empty: there is none.
+[[nodiscard]] std::string find_in_path(const std::string& name);
+
+}  // namespace verbena::bench
