@@ -1,7 +1,7 @@
 #pragma once
 
 // What the programs of this folder share. Each measures one thing that the machine can do without
-// RDMA, for a fraction of a second, and prints one JSON object. `make bench` compares Verbena with
+// RDMA, for a fraction of a second, and prints one JSON object. `make goals` compares Verbena with
 // them.
 //
 // Exit status: 0; 1: failed; 2: usage; 77: the machine forbids it, and stderr says why.

@@ -82,15 +82,17 @@ struct Descriptor {
   int fd;
 };
 
-/// False: the time was up first.
-bool read_to_end(int fd, std::string& text, std::chrono::steady_clock::time_point until) {
+/// False: the time was up first, or it was stopped.
+bool read_to_end(int fd, std::string& text, std::chrono::steady_clock::time_point until,
+                 const std::atomic<bool>* stop) {
+  constexpr std::chrono::milliseconds kLook{100};  // a signal may come just before poll()
   std::array<char, 16384> piece{};
   for (;;) {
     const auto left =
         std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-    if (left.count() <= 0) return false;
+    if (left.count() <= 0 || (stop != nullptr && *stop)) return false;
     pollfd waiting{.fd = fd, .events = POLLIN, .revents = 0};
-    if (poll(&waiting, 1, static_cast<int>(left.count())) <= 0) continue;
+    if (poll(&waiting, 1, static_cast<int>(std::min(left, kLook).count())) <= 0) continue;
     const ssize_t n = read(fd, piece.data(), piece.size());
     if (n == 0) return true;
     if (n > 0) text.append(piece.data(), static_cast<std::size_t>(n));
@@ -108,7 +110,7 @@ std::string beginning_of(int file) {
 }  // namespace
 
 ChildResult run_to_end(const std::vector<std::string>& command, const Environment& environment,
-                       std::chrono::milliseconds limit) {
+                       std::chrono::milliseconds limit, const std::atomic<bool>* stop) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) fail(errno, "pipe");
   Descriptor reading{ends[0]}, writing{ends[1]};
@@ -118,7 +120,7 @@ ChildResult run_to_end(const std::vector<std::string>& command, const Environmen
   writing.reset();
   ChildResult result;
   const bool ended =
-      read_to_end(reading.fd, result.output, std::chrono::steady_clock::now() + limit);
+      read_to_end(reading.fd, result.output, std::chrono::steady_clock::now() + limit, stop);
   if (!ended) kill(child, SIGKILL);
   const int status = reap(child);
   result.status = ended ? status : ChildResult::kLate;

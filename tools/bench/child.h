@@ -2,6 +2,7 @@
 
 // A program that measures, run to its end.
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <utility>
@@ -14,15 +15,17 @@ struct ChildResult {
   std::string output;  // stdout
   std::string errors;  // stderr, its beginning
 
-  static constexpr int kLate = -1;  // killed at the time limit
+  static constexpr int kLate = -1;  // killed at the time limit, or by `stop`
 };
 
 using Environment = std::vector<std::pair<std::string, std::string>>;  // beside our own
 
-/// Throws std::system_error if it can't be started.
+/// `stop`: kills it as soon as this is true, which a signal's handler may set. Throws
+/// std::system_error if it can't be started.
 [[nodiscard]] ChildResult run_to_end(const std::vector<std::string>& command,
                                      const Environment& environment,
-                                     std::chrono::milliseconds limit);
+                                     std::chrono::milliseconds limit,
+                                     const std::atomic<bool>* stop = nullptr);
 
 /// A server beside it, which is killed with the object. Its output is thrown away.
 class Background {

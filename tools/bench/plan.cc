@@ -11,9 +11,9 @@ namespace {
 
 constexpr std::uint64_t KiB = 1024;
 constexpr std::uint64_t MiB = 1024 * KiB;
-constexpr std::uint64_t kSmall = 64;          // of latencies and message rates
-constexpr std::uint64_t kLarge = 64 * KiB;    // of everything that isn't plotted against the size
-constexpr std::uint64_t kDatagram = 4 * KiB;  // fits into a packet of most paths
+constexpr std::uint64_t kSmall = 64;        // of latencies and message rates
+constexpr std::uint64_t kLarge = 64 * KiB;  // of everything that isn't plotted against the size
+constexpr std::uint64_t kDatagram = KiB;    // fits into a packet of most paths
 constexpr std::uint64_t kUdpBatch = 15 * 4 * KiB;
 
 /// What a plan varies.

@@ -40,6 +40,7 @@ struct Results {
   std::vector<Measured> measured{};
   std::vector<Absence> skipped{};
   std::vector<Absence> failed{};
+  std::string broken_off{};  // why the run ended early; empty: it didn't
 
   [[nodiscard]] const Measured* find(const Spec& spec) const;
 };

@@ -84,9 +84,10 @@ Round run_ends(const Spec& spec, const Surroundings& where) {
   if (spec.loss_percent > 0) environment.push_back(counters.emplace().variable());
   const auto limit =
       std::chrono::milliseconds{static_cast<int>(1000 * (kPatience + 3 * spec.seconds))};
-  const ChildResult child = run_to_end(command_of(spec, where), environment, limit);
+  const ChildResult child = run_to_end(command_of(spec, where), environment, limit, where.stop);
   const json said = json::parse(child.output, nullptr, /*allow_exceptions=*/false);
   if (!said.is_object()) throw RoundFailed{words_of(child)};
+  if (said.contains("unreachable")) throw NobodyThere{said["unreachable"].get<std::string>()};
   if (said.contains("skipped")) throw NotHere{said["skipped"].get<std::string>()};
   if (said.contains("failed")) throw RoundFailed{said["failed"].get<std::string>()};
   Round round{said.at("sample").get<Sample>(), {}};

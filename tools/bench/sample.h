@@ -12,8 +12,8 @@ namespace verbena::bench {
 
 /// The figures by their names, which have the unit: gb_per_s, p50_us, sender_cpu_s_per_gb, …
 struct Sample {
-  std::map<std::string, double> figures;
-  Histogram times;  // of a latency
+  std::map<std::string, double> figures{};
+  Histogram times{};  // of a latency
 };
 
 void to_json(nlohmann::json& json, const Sample& sample);

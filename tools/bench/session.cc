@@ -24,17 +24,18 @@ class Session {
     for (const Spec& spec : plan.specs) results_.measured.push_back({spec});
   }
 
-  /// False: interrupted.
-  [[nodiscard]] bool run_all_once(std::size_t round, const std::atomic<bool>& stop) {
+  /// False: interrupted, or nobody answers any more.
+  [[nodiscard]] bool run_all_once(std::size_t round) {
     for (std::size_t i = 0; i < plan_.specs.size(); ++i) {
-      if (stop) return false;
+      if (is_stopped()) return false;
       if (missing_.contains(i)) continue;
       progress_.show(round, i, title_of(plan_.specs[i]));
-      run_one(i, stop);
+      run_one(i);
+      if (!results_.broken_off.empty()) return false;
     }
-    if (!stop) progress_.end_round(round);
     results_.rounds = static_cast<unsigned>(round + 1);
-    return !stop;
+    if (!is_stopped()) progress_.end_round(round);
+    return !is_stopped();
   }
 
   [[nodiscard]] Results take() {
@@ -49,7 +50,9 @@ class Session {
   }
 
  private:
-  void run_one(std::size_t i, const std::atomic<bool>& stop) {
+  [[nodiscard]] bool is_stopped() const { return where_.stop != nullptr && *where_.stop; }
+
+  void run_one(std::size_t i) {
     const Spec& spec = plan_.specs[i];
     auto& rounds = results_.measured[i].rounds;
     try {
@@ -59,8 +62,10 @@ class Session {
     } catch (const NotHere& why) {
       missing_.insert(i);
       results_.skipped.push_back({spec, why.what()});
+    } catch (const NobodyThere& why) {
+      results_.broken_off = why.what();
     } catch (const std::exception& why) {  // a round that failed, or a program that can't start
-      if (stop) return;                    // Ctrl-C ended it, too
+      if (is_stopped()) return;            // Ctrl-C ended it, too
       rounds.emplace_back(std::nullopt);
       progress_.say(fmt::format("verbena bench: {} {}, {}: {}", spec.test, size_text(spec.size),
                                 title_of(spec), why.what()));
@@ -78,7 +83,7 @@ class Session {
 
 }  // namespace
 
-Results measure(const Plan& plan, const Surroundings& where, const std::atomic<bool>& stop) {
+Results measure(const Plan& plan, const Surroundings& where) {
   const auto begin = std::chrono::steady_clock::now();
   const auto is_late = [&] {
     const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
@@ -87,7 +92,7 @@ Results measure(const Plan& plan, const Surroundings& where, const std::atomic<b
   Session session{plan, where};
   for (std::size_t round = 0; round < plan.rounds; ++round) {
     if (round > 0 && is_late()) break;
-    if (!session.run_all_once(round, stop)) break;
+    if (!session.run_all_once(round)) break;
   }
   return session.take();
 }

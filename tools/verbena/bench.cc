@@ -136,7 +136,10 @@ int run_plan(const BenchOptions& options, const std::string& folder, const bench
   const std::optional<bench::Results> before = earlier(options);
   stop_on_interrupt();
   const bench::Results results =
-      bench::measure(plan, {folder, options.target, options.port, options.device}, stop);
+      bench::measure(plan, {folder, options.target, options.port, options.device, &stop});
+  if (results.measured.empty() && !results.broken_off.empty()) {
+    return fail("bench", kExitFailure, results.broken_off);
+  }
   fmt::print("{}", bench::table_of(results));
   write_files(options, results);
   std::size_t slower = 0;
@@ -146,6 +149,9 @@ int run_plan(const BenchOptions& options, const std::string& folder, const bench
     slower = comparison.slower();
   }
   if (stop) return fail("bench", kExitInterrupted, "interrupted: this is what was measured");
+  if (!results.broken_off.empty()) {
+    return fail("bench", kExitFailure, "broken off: " + results.broken_off);
+  }
   if (options.fail && slower > 0) {
     return fail("bench", kExitFailure,
                 fmt::format("{} figures are slower than in {}", slower, options.compare));

@@ -39,6 +39,7 @@ std::string names(const std::vector<CommandDescription>& commands) {
 std::string words_of(const std::string& command) {
   if (command == "lab") return fmt::format("list all {}", kLabs);
   if (command == "netns") return "left right";
+  if (command == "bench") return "server";
   if (command == "completion") return "bash zsh fish";
   return "";
 }

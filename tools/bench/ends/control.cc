@@ -17,6 +17,7 @@ namespace verbena::bench {
 namespace {
 
 constexpr std::uint32_t kLongest = 1 << 20;
+constexpr const char* kGone = "the other end of the measurement is gone; was it killed?";
 constexpr std::string_view kBarrier = "barrier";
 
 [[noreturn]] void fail(std::string_view call, const std::string& object, int code) {
@@ -88,16 +89,19 @@ Socket connect_to(const rdma::SocketAddress& to, rdma::Deadline until) {
   if (socket.fd() < 0) fail("socket", to.to_string(), errno);
   int code = connect(socket.fd(), to.raw(), to.size()) == 0 ? 0 : errno;
   if (code == EINPROGRESS) {
-    if (!wait_for(socket.fd(), POLLOUT, until)) fail("connect", to.to_string(), ETIMEDOUT);
     socklen_t size = sizeof code;
-    getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &code, &size);
+    if (!wait_for(socket.fd(), POLLOUT, until)) {
+      code = ETIMEDOUT;
+    } else {
+      getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &code, &size);
+    }
   }
-  if (code == ECONNREFUSED) {
-    throw Failed{fmt::format(
-        "connect: {}: nothing listens there; start \"verbena bench server\" on that host",
-        to.to_string())};
+  if (code != 0) {
+    throw Unreachable{fmt::format(
+        "connect: {}: {}; start \"verbena bench server\" on that host, and check that no firewall "
+        "is in between",
+        to.to_string(), std::strerror(code))};
   }
-  if (code != 0) fail("connect", to.to_string(), code);
   fcntl(socket.fd(), F_SETFL, fcntl(socket.fd(), F_GETFL) & ~O_NONBLOCK);
   const int on = 1;
   setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -119,7 +123,7 @@ void Control::send_frame(char kind, std::string_view message) {
         fail("send", socket_.peer().to_string(), ETIMEDOUT);
       }
     } else if (errno != EINTR) {
-      fail("send", "the other end of the measurement", errno);
+      throw Failed{errno == EPIPE || errno == ECONNRESET ? kGone : std::strerror(errno)};
     }
   }
 }
@@ -145,10 +149,12 @@ void Control::recv_bytes(char* to, std::size_t size, rdma::Deadline until) {
       to += n;
       size -= static_cast<std::size_t>(n);
     } else if (n == 0 || errno == ECONNRESET) {
-      throw Failed{"the other end of the measurement is gone; was it killed?"};
+      throw Failed{kGone};
     } else if (errno == EAGAIN) {
       if (!wait_for(socket_.fd(), POLLIN, until)) {
-        throw Failed{"the other end of the measurement doesn't answer"};
+        throw Failed{
+            "the other end of the measurement doesn't answer; a server measures with one client at "
+            "a time"};
       }
     } else if (errno != EINTR) {
       fail("recv", "the other end of the measurement", errno);

@@ -21,6 +21,12 @@ class Failed : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+/// No server answers at all: further measurements would fail the same way.
+class Unreachable : public Failed {
+ public:
+  using Failed::Failed;
+};
+
 /// This machine or device lacks something that the measurement needs.
 class Skipped : public std::runtime_error {
  public:
@@ -47,7 +53,7 @@ class Socket {
 [[nodiscard]] Socket listen_on(std::uint16_t port, bool loopback_only);
 /// Throws Failed if nobody comes by then.
 [[nodiscard]] Socket accept_from(const Socket& listener, rdma::Deadline until);
-/// Throws Failed, also if nothing listens there.
+/// Throws Unreachable.
 [[nodiscard]] Socket connect_to(const rdma::SocketAddress& to, rdma::Deadline until);
 
 /// Framed messages over a socket. All calls that wait throw Failed after `kPatience`, and if the

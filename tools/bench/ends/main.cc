@@ -5,7 +5,8 @@
 //   ends serve PORT                serves until it is ended
 //
 // In front of each may stand --device NAME.
-// Prints one line of JSON: {"sample": …, "devices": […]}, {"skipped": why} or {"failed": why}.
+// Prints one line of JSON: {"sample": …, "devices": […]}, {"skipped": why}, {"failed": why} or
+// {"unreachable": why}.
 
 #include <fmt/format.h>
 #include <netdb.h>
@@ -150,13 +151,25 @@ int here(const Spec& spec, const std::string& device) {
   return 0;
 }
 
+rdma::SocketAddress address_of(const std::string& host, std::uint16_t port) {
+  try {
+    return rdma::SocketAddress::of(host, port);
+  } catch (const rdma::Error& error) {
+    throw Unreachable{error.what()};
+  }
+}
+
 int drive_with(const std::string& host, std::uint16_t port, const Spec& spec,
                const std::string& device) {
   end_with_parent();
-  Control control{connect_to(rdma::SocketAddress::of(host, port), Control::kPatience)};
-  const auto said =
-      guarded(control, [&] { return drive(spec, control.socket(), control, device); });
-  fmt::print("{}\n", said.dump());
+  try {
+    Control control{connect_to(address_of(host, port), Control::kPatience)};
+    const auto said =
+        guarded(control, [&] { return drive(spec, control.socket(), control, device); });
+    fmt::print("{}\n", said.dump());
+  } catch (const Unreachable& why) {
+    fmt::print("{}\n", nlohmann::json{{"unreachable", why.what()}}.dump());
+  }
   return 0;
 }
 

@@ -35,7 +35,7 @@ class Stream {
     }
   }
 
-  /// Messages that completed within about this time, and the exact time.
+  /// Messages that completed within about this time, at least one, and the exact time.
   struct Part {
     std::uint64_t messages;
     double seconds;
@@ -47,7 +47,7 @@ class Stream {
     do {
       take(/*post_again=*/true);
       now = Clock::now();
-    } while (seconds_between(begin, now) < seconds);
+    } while (seconds_between(begin, now) < seconds || completed_ == before);
     return {completed_ - before, seconds_between(begin, now)};
   }
   /// Until everything that was posted is complete; how much that was.

@@ -22,7 +22,8 @@ function seriesOf(measurements, figure, xOf, { nameOf = (m) => m.title, scale = 
   for (const m of measurements) {
     if (!m.figures[figure] || !(m.figures[figure].median > 0)) continue;
     const name = nameOf(m);
-    if (!lines.has(name)) lines.set(name, { name, color: colorOf(m), limit: isLimit(m), points: [] });
+    if (!lines.has(name)) lines.set(name, { name, color: colorOf(m), dash: dashOf(m), ticks: m.transport === 'rdma',
+                                          points: [] });
     lines.get(name).points.push(pointOf(m, figure, xOf(m), scale, unit));
   }
   for (const line of lines.values()) line.points.sort((a, b) => a.x - b.x);
@@ -45,14 +46,15 @@ function yLinear(series, box) {
   return { y: linearScale(0, high, box.bottom, box.top), yTicks: rounds(high) };
 }
 
-/// Every value that is measured has a tick.
-function xOf(series, box, text, log = true) {
-  const values = [...new Set(series.flatMap((one) => one.points.map((p) => p.x)))].sort((a, b) => a - b);
-  const [low, high] = [values[0], values[values.length - 1]];
+/// Every value at which RDMA is measured has a tick. `make`: of the scale.
+function xOf(series, box, text, make = logScale) {
+  const valuesOf = (some) => [...new Set(some.flatMap((one) => one.points.map((p) => p.x)))]
+    .sort((a, b) => a - b);
+  const all = valuesOf(series);
+  const own = valuesOf(series.filter((one) => one.ticks));
   const pad = 8;
-  const x = log ? logScale(low, high, box.left + pad, box.right - pad)
-    : linearScale(low, high, box.left + pad, box.right - pad);
-  return { x, xTicks: values.map((value) => [value, text(value)]) };
+  return { x: make(all[0], all[all.length - 1], box.left + pad, box.right - pad),
+           xTicks: (own.length ? own : all).map((value) => [value, text(value)]) };
 }
 
 function againstSize(figure, yName) {
@@ -82,11 +84,12 @@ function addSizePlots(parent, all) {
 function cdfOf(m) {
   const total = m.histogram_ns.reduce((sum, [, count]) => sum + count, 0);
   let seen = 0;
-  const points = m.histogram_ns.map(([upper, count]) => {
+  const points = [{ x: m.histogram_ns[0][0] / 1000, y: 0, id: m.id }];
+  for (const [upper, count] of m.histogram_ns) {
     seen += count;
-    return { x: upper / 1000, y: seen / total, id: m.id };
-  });
-  return { name: m.title, color: colorOf(m), limit: isLimit(m), points, id: m.id, total };
+    points.push({ x: upper / 1000, y: seen / total, id: m.id });
+  }
+  return { name: m.title, color: colorOf(m), dash: dashOf(m), points, id: m.id };
 }
 
 function addLatencyPlot(parent, all) {
@@ -117,7 +120,7 @@ function addLossPlots(parent, all) {
   const lossy = all.filter((m) => base(m) && sizes.has(m.size));
   const nameOf = (m) => `WRITE RC, ${sizeText(m.size)}`;
   const axes = (yName, y) => (series, box) => ({
-    ...xOf(series, box, (v) => `${tickText(v)} %`, false), ...y(series, box), yName,
+    ...xOf(series, box, (v) => `${tickText(v)} %`, rootScale), ...y(series, box), yName,
     xName: 'packets lost on purpose' });
   if (sizes.size === 0) return;
   addPlot(parent, {

@@ -31,7 +31,10 @@ function colorOf(m) {
   return own.includes(m.transport) ? `var(--${m.transport})` : 'var(--other)';
 }
 
-/// Bare programs are drawn dashed.
-function isLimit(m) {
-  return !['rdma', 'tcp'].includes(m.transport);
+/// Lines of one colour differ by their dashes. Bare programs are dashed, too.
+function dashOf(m) {
+  if (!['rdma', 'tcp'].includes(m.transport)) return '5 4';
+  if (m.completion === 'events') return '9 3 2 3';
+  if (m.wire === 'udp') return '12 3';
+  return { UC: '6 3', UD: '2 3' }[m.service] ?? '';
 }

@@ -1,9 +1,9 @@
 'use strict';
 
-// One plot: axes, and lines with dots. A series is {name, color, limit, points}; a point is
+// One plot: axes, and lines with dots. A series is {name, color, dash, points}; a point is
 // {x, y, low, high, text, id, figure}. Drawn again when the card's width changes.
 
-const SVG = 'http://www.w3.org/2000/svg';
+const SVG = document.getElementById('empty').namespaceURI;
 
 function svgElement(parent, name, attributes, text) {
   const element = document.createElementNS(SVG, name);
@@ -21,7 +21,7 @@ function element(parent, name, attributes = {}, text = undefined) {
   return made;
 }
 
-const MARGIN = { left: 52, right: 14, top: 22, bottom: 40 };
+const MARGIN = { left: 60, right: 14, top: 22, bottom: 40 };
 
 class Plot {
   /// `axes(series, box)` returns {x, y, xTicks, yTicks, xName, yName}.
@@ -43,8 +43,8 @@ class Plot {
     const legend = element(this.card, 'div', { class: 'legend' });
     for (const one of this.series) {
       const button = element(legend, 'button', { type: 'button', 'aria-pressed': 'true' });
-      const line = element(button, 'i', one.limit ? { class: 'limit' } : {});
-      line.style.color = one.color;
+      const line = svgElement(button, 'svg', { width: 22, height: 8, 'aria-hidden': 'true' });
+      this.styleLine(svgElement(line, 'path', { class: 'series', d: 'M1 4H21' }), one);
       button.append(one.name);
       button.addEventListener('click', () => {
         const hide = !this.hidden.delete(one.name);
@@ -95,12 +95,17 @@ class Plot {
     const at = series.points.map((point) => [x.at(point.x), y.at(point.y)]);
     if (at.length > 1) {
       const path = at.map(([px, py], i) => `${i ? 'L' : 'M'}${px.toFixed(1)} ${py.toFixed(1)}`).join('');
-      const line = svgElement(group, 'path', { class: series.limit ? 'series limit' : 'series', d: path });
-      line.style.stroke = series.color;
+      const line = svgElement(group, 'path', { class: 'series', d: path });
+      this.styleLine(line, series);
       if (series.id) line.setAttribute('data-id', series.id);
     }
     if (!this.dots) return;
     series.points.forEach((point, i) => this.drawDot(group, series, point, at[i], y));
+  }
+
+  styleLine(line, series) {
+    line.style.stroke = series.color;
+    if (series.dash) line.setAttribute('stroke-dasharray', series.dash);
   }
 
   drawDot(group, series, point, [px, py], y) {

@@ -2,14 +2,21 @@
 
 // From values to pixels. Each scale has at(value) and ticks: [value, text].
 
-function logScale(low, high, from, to, base) {
+function logScale(low, high, from, to) {
   const a = Math.log(low);
   const span = Math.log(high) - a || 1;
-  return { at: (value) => from + (to - from) * (Math.log(Math.max(value, low)) - a) / span, base };
+  return { at: (value) => from + (to - from) * (Math.log(Math.max(value, low)) - a) / span };
 }
 
 function linearScale(low, high, from, to) {
   return { at: (value) => from + (to - from) * (value - low) / (high - low || 1) };
+}
+
+/// Between linear and logarithmic, and with a zero.
+function rootScale(low, high, from, to) {
+  const a = Math.sqrt(low);
+  const span = Math.sqrt(high) - a || 1;
+  return { at: (value) => from + (to - from) * (Math.sqrt(value) - a) / span };
 }
 
 /// Powers of ten, and 2 and 5 times these if there are few.

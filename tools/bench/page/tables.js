@@ -53,7 +53,8 @@ function addTile(parent, all, m, figure, scale, unit, lessIsBetter) {
   const [words, verdict] = verdictOf(tcp && ratioOf(m, tcp, figure), lessIsBetter);
   const tile = element(parent, 'div', { class: 'tile', 'data-id': m.id, 'data-figure': figure });
   element(tile, 'small', {}, `${m.title}, ${sizeText(m.size)}`);
-  element(tile, 'b', {}, `${number(m.figures[figure].median * scale)} ${unit}`);
+  const value = element(tile, 'b', {}, `${number(m.figures[figure].median * scale)} `);
+  element(value, 'span', {}, unit);
   element(tile, 'span', { class: `verdict ${verdict}` }, words);
 }
 
