@@ -12,7 +12,7 @@ FRAMES ?= 10000000
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-kernel test-systems everything mutants fuzz soak bench format lint install archive deb clean help
+.PHONY: build run test test-all test-kernel test-systems everything mutants fuzz soak bench goals format lint install archive deb clean help
 
 # WERROR=ON: warnings are errors, as in the continuous integration. A newer compiler than ours warns
 # of more, so that a release is built without.
@@ -110,9 +110,13 @@ soak: everything ## runs SEEDS random programs of each property (default 100000)
 	@tests/e2e/run.py --build build/release --only flood/ --frames $(FRAMES)
 	@tests/e2e/run.py --build build/release --soak $(SOAK_SECONDS)
 
-bench: everything ## measures RDMA and, in the same run, bare copies, TCP, UDP and UCX (BENCH=OPTIONS of bench/run.py)
+bench: build ## measures RDMA beside TCP and the limits of the machine (BENCH=OPTIONS of verbena bench)
 	@scripts/deps.sh bench
-	@bench/run.py build $(BENCH)
+	@build/bin/verbena bench $(BENCH)
+
+goals: everything ## measures stock programs beside bare copies, TCP, UDP and UCX, and judges the goals of docs/performance.md (GOALS=OPTIONS of bench/run.py)
+	@scripts/deps.sh bench
+	@bench/run.py build $(GOALS)
 
 format: ## formats every source file in place
 	@scripts/deps.sh lint

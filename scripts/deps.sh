@@ -13,7 +13,7 @@ packages_of() {
       libgmock-dev libbenchmark-dev python3 ;;
     lint) echo clang clang-format clang-tidy ;;
     test) echo ibverbs-utils perftest rdmacm-utils python3-pyverbs iperf iproute2 nftables \
-       iptables ethtool util-linux tshark bubblewrap tmux ;;
+       iptables ethtool util-linux tshark bubblewrap tmux python3-jsonschema ;;
     # QEMU is used, too, where it is (the group "kernel" has it).
     clients) echo ucx-utils libfabric-bin fio openmpi-bin libopenmpi-dev qperf gdb mpich \
       libmpich-dev slurmctld slurmd slurm-client munge librpma-dev dapl2-utils tgt libiscsi-bin \

@@ -40,6 +40,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
+import benchmarks  # noqa: E402
 import breadth  # noqa: E402
 import cases  # noqa: E402
 import clients  # noqa: E402
@@ -309,7 +310,8 @@ def main():
     flood.FRAMES = args.frames
     one_host.MEBIBYTES = args.mebibytes
     transfer.KILLS = args.kills
-    modules = (cases, breadth, clients, mpi, iser, connections, connection_lifetimes, deaths, ports,
+    modules = (cases, benchmarks, breadth, clients, mpi, iser, connections, connection_lifetimes,
+               deaths, ports,
                progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
                counters, devinfo, tools, transfer, watching,
                report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_gpu,
