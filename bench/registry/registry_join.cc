@@ -27,7 +27,7 @@ constexpr std::size_t kJoins = 50;
 
 struct Nothing final : registry::Visitors {
   void message(const registry::PeerMessage&) override {}
-  std::string account() override { return {}; }
+  registry::Account account(std::uint32_t) override { return {}; }
 };
 
 [[noreturn]] void live(int report) {

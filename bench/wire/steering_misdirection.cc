@@ -56,7 +56,7 @@ struct Member final : registry::Visitors {
     if (auto opened = wire->open_address({address, 0}); !opened) fail(opened.error());
   }
   void message(const registry::PeerMessage& message) override { wire->message(message, sink); }
-  std::string account() override { return {}; }
+  registry::Account account(std::uint32_t) override { return {}; }
   void abandon() const {
     wire->abandon();
     registry->abandon();

@@ -19,7 +19,7 @@ namespace verbena::front {
 namespace {
 
 /// As the kernel.
-constexpr unsigned kSupported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+constexpr unsigned kDmaBufRights = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
                                 IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                 IBV_ACCESS_RELAXED_ORDERING;
 
@@ -28,7 +28,7 @@ Status check(std::uint64_t offset, std::size_t length, std::uint64_t iova, int d
   // Programs probe with -1: this answer says that there is support. Not for the log: all is well.
   if (descriptor == -1) return Error{EBADF, ""};
   if (Status open = check_descriptor(descriptor); !open) return open;
-  if (const unsigned bits = access & ~kSupported; bits != 0) {
+  if (const unsigned bits = access & ~kDmaBufRights; bits != 0) {
     return Error{EINVAL,
                  fmt::format("access {:#x}: {:#x} can't be had for a dma-buf", access, bits)};
   }

@@ -63,10 +63,10 @@ Result<ibv_srq*> create(const SrqRequest& request, ibv_srq_attr& attr) {
 
 Result<ibv_srq*> create(const ibv_context* context, ibv_srq_init_attr_ex& attr) {
   constexpr std::uint32_t kXrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
-  constexpr std::uint32_t kKnown = kXrc | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
+  constexpr std::uint32_t kKnownInit = kXrc | IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
   const bool typed = (attr.comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0;
   const bool xrc = typed && attr.srq_type == IBV_SRQT_XRC;
-  if (const std::uint32_t bits = attr.comp_mask & ~kKnown;
+  if (const std::uint32_t bits = attr.comp_mask & ~kKnownInit;
       bits != 0 || (typed && !xrc && attr.srq_type != IBV_SRQT_BASIC)) {
     return Error{EOPNOTSUPP, fmt::format("comp_mask {:#x}, type {}: tag matching is not supported",
                                          attr.comp_mask, typed ? int{attr.srq_type} : 0)};

@@ -15,8 +15,9 @@
 #include "settings/settings.h"
 #include "tools/doctor/command_line.h"
 #include "tools/transfer/options.h"
-#include "tools/verbena/cli_top.h"
 #include "tools/verbena/bench.h"
+#include "tools/verbena/cli_report.h"
+#include "tools/verbena/cli_top.h"
 #include "tools/verbena/commands.h"
 #include "tools/verbena/description.h"
 
@@ -64,18 +65,6 @@ PROGRAM and all processes that it starts write into one trace. Without -o the re
 when PROGRAM has ended, and the trace is removed.
 
 Exit status: the program's own.)";
-
-constexpr auto kReportExamples = R"(Examples:
-  verbena report out.jsonl                        a ladder for each conversation, then a summary
-  verbena report out.jsonl --only errors          losses, retransmissions, NAKs, failed requests
-  verbena report out.jsonl --html out.html        one page to zoom and click, for any browser
-  verbena report left.jsonl right.jsonl           two machines, merged packet by packet
-  verbena report capture.pcapng                   a capture of any device: hardware, SoftRoCE
-
-FILE is a trace (--trace FILE of verbena run) or a capture (pcapng or pcap; tcpdump -w, --pcap).
-Times are milliseconds since the first event of the report.
-
-Exit status: 0; 1 if a file can't be read or written.)";
 
 constexpr auto kCompletionExamples = R"text(Examples:
   source <(verbena completion bash)
@@ -139,25 +128,6 @@ std::string check_wire(const std::string& name) {
   const auto wire = std::ranges::find(settings::variables(), "--wire", &settings::Variable::option);
   const auto set = wire->set(unused, name);
   return set ? "" : set.error().message;
-}
-
-/// CLI11 takes "nan" for a number, and makes a count of "-1".
-std::string check_milliseconds(const std::string& text) {
-  constexpr double kMost = 9e12;  // as nanoseconds they fit into 64 bits
-  const char* const end = text.data() + text.size();
-  double value = 0;
-  const auto [rest, problem] = std::from_chars(text.data(), end, value);
-  const bool fine = problem == std::errc{} && rest == end && std::abs(value) <= kMost;
-  return fine ? "" : fmt::format("\"{}\" is no time in milliseconds, such as 12.5", text);
-}
-
-std::string check_count(const std::string& text) {
-  const char* const end = text.data() + text.size();
-  std::size_t value = 0;
-  const auto [rest, problem] = std::from_chars(text.data(), end, value);
-  return problem == std::errc{} && rest == end
-             ? ""
-             : fmt::format("\"{}\" is no number of lines, such as 60", text);
 }
 
 /// The options that `verbena run` and `verbena env` share.
@@ -298,44 +268,6 @@ void add_trace(Cli& cli) {
   cli.trace->footer(kTraceExamples);
 }
 
-void add_report(Cli& cli) {
-  ReportOptions& options = cli.report_options;
-  cli.report = cli.app.add_subcommand(
-      "report", "Draw the packets of traces and captures between their two ends");
-  cli.report->add_option("FILE", options.files, "Traces and captures")
-      ->required()
-      ->type_name("FILE…");
-  cli.report
-      ->add_option("--qp", options.qpn,
-                   "Show only this queue pair and its peer, for example 0x0001a2")
-      ->type_name("QPN");
-  cli.report->add_option("--from", options.from, "Show only events from this time on")
-      ->type_name("MILLISECONDS")
-      ->check(CLI::Validator{check_milliseconds, ""});
-  cli.report->add_option("--to", options.to, "Show only events up to this time")
-      ->type_name("MILLISECONDS")
-      ->check(CLI::Validator{check_milliseconds, ""});
-  cli.report->add_option("--only", options.only, "Show only losses, NAKs, retries and errors")
-      ->check(CLI::IsMember({"errors"}));
-  cli.report->add_flag("--states", options.states, "Show changes of state, too");
-  cli.report->add_flag("--fold", options.fold, "Print repeated lines once");
-  cli.report->add_option("--lines", options.lines, "Print at most COUNT lines of each ladder")
-      ->type_name("COUNT")
-      ->check(CLI::Validator{check_count, ""});
-  cli.report->add_flag("--summary", options.summary, "Print the summary only");
-  cli.report->add_flag("--requests", options.requests,
-                       "List every request, not only the slowest 20");
-  cli.report
-      ->add_option("--html", options.html,
-                   "Write the report to FILE, as one self-contained HTML page")
-      ->type_name("FILE")
-      ->check(CLI::Validator{check_file, ""});
-  cli.report->add_option("--svg", options.svg, "Write the first ladder as a picture to FILE")
-      ->type_name("FILE")
-      ->check(CLI::Validator{check_file, ""});
-  cli.report->footer(kReportExamples);
-}
-
 void add_devices(Cli& cli) {
   CLI::App* const devices =
       cli.app.add_subcommand("devices", "Show the devices, their ports and addresses");
@@ -394,7 +326,7 @@ void add_commands(Cli& cli) {
   keep_lines(*cli.app.get_formatter());
   add_run(cli);
   add_trace(cli);
-  add_report(cli);
+  cli.report = add_report(cli.app, cli.report_options, CLI::Validator{check_file, ""});
   add_env(cli);
   add_devices(cli);
   add_stat(cli);
