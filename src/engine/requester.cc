@@ -7,6 +7,7 @@
 
 #include "base/bytes.h"
 #include "engine/frames_ahead.h"
+#include "engine/packets_again.h"
 #include "engine/queue_pair.h"
 #include "engine/scatter_gather.h"
 #include "engine/window_binding.h"
@@ -192,25 +193,6 @@ void send_mark(Services& services, QueuePair& qp, packet::FrameSink& sink, const
   ++qp.counters.sent_marks;
   if (services.observer != nullptr) services.observer->sent(qp, flow_of(qp, wqe), p, 0, false);
   services.paces.mark_sent(receiver_of(qp, wqe), qp.qpn, p.bth.psn, now);
-}
-
-/// How many packets may be asked for again, of `most`. A responder knows a duplicate READ by its
-/// range: what is asked for again must lie within what was asked for before. And rxe forgets what
-/// lies before the point from which it was asked again: so the rest of a range has to wait until
-/// what comes before it is there. 0: not yet. It may have been asked for again in smaller pieces,
-/// and the responder may know nothing but these: a piece is not asked for together with the next.
-std::uint32_t packets_again(const QueuePair& qp, std::uint32_t most) {
-  const Requester& r = qp.requester;
-  const auto range = std::find_if(r.asked.begin(), r.asked.end(),
-                                  [&](Psn last) { return distance(last, r.psn) >= 0; });
-  const bool begins = r.packet == 0 || r.psn == qp.completer.unacked ||
-                      (range != r.asked.begin() && std::prev(range)->next() == r.psn);
-  if (!begins) return 0;
-  Psn last = range != r.asked.end() ? *range : r.psn;
-  for (const Psn piece : r.pieces) {
-    if (distance(piece, r.psn) >= 0 && distance(last, piece) > 0) last = piece;
-  }
-  return std::min(most, static_cast<std::uint32_t>(distance(last, r.psn)) + 1);
 }
 
 /// READ, atomics, FLUSH, ATOMIC_WRITE. A long READ is asked for in pieces of a window's size:

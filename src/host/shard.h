@@ -158,7 +158,6 @@ class Shard final : wire::DatagramSink, registry::Visitors, RawPorts::Taker {
   [[nodiscard]] bool lock_within(Duration patience) TRY_ACQUIRE(true, lock_);
   void notify_observer(ConnectionObserver::Wait wait) EXCLUDES(lock_);
   [[nodiscard]] bool is_quiet() REQUIRES(lock_);  // a round would find nothing to do, it seems
-
   // wire::DatagramSink
   void datagram(const packet::Datagram& d) override REQUIRES(lock_) {
     state_.rnic.receive(d, now_);

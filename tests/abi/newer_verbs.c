@@ -89,7 +89,8 @@ static void test_reg_mr_ex(struct ibv_pd* pd) {
   init.comp_mask = kAddr | kUnknown;
   CHECK_NULL(EOPNOTSUPP, reg(pd, &init));
   init.comp_mask = kFd | kFdOffset | kIova; /* a DMA-buf */
-  CHECK_NULL(EOPNOTSUPP, reg(pd, &init));
+  init.fd = -1;
+  CHECK_NULL(EBADF, reg(pd, &init));
   init.comp_mask = kFd | kAddr;
   CHECK_NULL(EINVAL, reg(pd, &init));
   init.comp_mask = 0;

@@ -142,12 +142,12 @@ MUTANTS = [
      ""),
     # Abi: exit_at_once, AckDelaySim
     ("waiting-ack-forgotten", RESPONDER_TRANSMIT,
-     "r.waiting_until = r.answer_by;",
-     "r.answer.reset();"),
+     "r.waiting_until = may ? r.answer_by : kNever;",
+     "if (may) r.answer.reset();"),
     # AckDelaySim.WithoutAnAnswerItWaitsNoLongerThanItMay
     ("waiting-ack-without-a-timer", RESPONDER_TRANSMIT,
-     "r.waiting_until = r.answer_by;",
-     ""),
+     "r.waiting_until = may ? r.answer_by : kNever;",
+     "r.waiting_until = kNever;"),
     # AckDelaySim.TwoThatAwaitAcknowledgementsDoNotWaitForEachOther
     ("two-wait-for-each-other", RESPONDER_TRANSMIT,
      "services.now < r.answer_by && drained(qp)",
@@ -557,8 +557,8 @@ MUTANTS = [
      "wqe.request.signaled = r.signaled;"),
     # SendQueue.RefusesWhatDoesNotFit
     ("full-send-queue-overwritten", SEND_QUEUE,
-     ">= wqes_.size()) return PostResult::queue_full;",
-     "> wqes_.size()) return PostResult::queue_full;"),
+     ">= depth_) return PostResult::queue_full;",
+     "> depth_) return PostResult::queue_full;"),
     # SendQueue.StagedRequestsAreSeenWhenTheyArePublished
     ("one-of-a-list-published", SEND_QUEUE,
      "advance(staged);",
@@ -1088,7 +1088,7 @@ MUTANTS = [
      "std::fill(into.begin(), into.end(), std::uint8_t{0});",
      ""),
     # HostProperty.TheWayChangesWhateverTheNetworkLoses, of thousands of seeds
-    ("read-pieces-grow", "src/engine/requester.cc",
+    ("read-pieces-grow", "src/engine/packets_again.cc",
      "if (distance(piece, r.psn) >= 0 && distance(last, piece) > 0) last = piece;",
      ""),
     # Host.AnEarlyRetryOfTheNetworkIsNotRepeatedByTheRing
@@ -1213,6 +1213,6 @@ MUTANTS = [
      "larger > Link::kMostRingBytes"),
     # TwoProcesses.NFramesCountAsNPacketsWithHeaders
     ("shm-headers-count-for-nothing", SHM_WIRE,
-     "port.sent_bytes += reserved_bytes_ + ip_and_udp_size(reserved_flow_.source.is_v4());",
+     "port.sent_bytes += reserved_bytes_ + sent_from_.headers;",
      "port.sent_bytes += reserved_bytes_;"),
 ]
