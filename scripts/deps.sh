@@ -22,7 +22,7 @@ packages_of() {
     runtimes) echo default-jdk-headless golang-go libsigsegv-dev ;;
     cost) echo valgrind ;;
     fuzz) echo clang libclang-rt-dev ;;
-    bench) echo ibverbs-utils perftest ucx-utils iproute2 util-linux ;;
+    bench) echo ibverbs-utils perftest ucx-utils libfabric-bin iproute2 util-linux ;;
     kernel) echo qemu-system-x86 busybox-static cpio kmod e2fsprogs xz-utils zstd iproute2 \
       util-linux ibverbs-utils perftest rdmacm-utils nftables ;;
     systems) echo debootstrap git iproute2 util-linux ;;

@@ -140,7 +140,7 @@ class TwoHosts(Case):
         try:
             with open_folder(host) as folder:
                 bench(host, network.client, network.server.addresses[4], "--port", str(port), "--quick",
-                      "--rounds", "1", *TINY, "--only", "^(write rc|read rc|send|tcp|raw)", "--json",
+                      "--rounds", "1", *TINY, "--only", r"^(write rc|read rc|send rc|send ud|tcp|raw udp)\n", "--json",
                       f"{folder}/out.json")
                 results = validated(folder / "out.json")
             expect(server.poll() is None, f"the server ended\n{tail(server)}")
@@ -188,6 +188,15 @@ with socket.create_server(("", {port})) as server:
 """
 
 
+GUEST = """
+import contextlib, socket
+with socket.create_connection(("{}", {})) as server, contextlib.suppress(ConnectionResetError):
+    server.sendall(b"GET / HTTP/1.1\\r\\n\\r\\n")
+    while server.recv(4096):
+        pass
+"""
+
+
 def children_of(pid):
     try:
         return pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -231,7 +240,7 @@ class ServerKilled(Case):
 
 @dataclasses.dataclass(frozen=True)
 class ClientKilled(Case):
-    """The server notices, says so, and serves the next one."""
+    """The server notices, says so, and serves the next one; so it does after a guest that speaks something else."""
 
     def run(self, host, network):
         port = next_tcp_port()
@@ -240,9 +249,12 @@ class ClientKilled(Case):
             client = start_long_run(host, network, port, server)
             client.kill()
             wait_until(host, lambda: not children_of(server.pid), "the server still has its guest")
-            bench(host, network.client, network.server.addresses[4], "--port", str(port), "--sizes", "64",
-                  "--rounds", "1", *TINY)
-            check_output(0, server.output(), 0, ("the other end of the measurement is gone",))
+            address = network.server.addresses[4]
+            check_output(*host.run(network.client.namespace, ["python3", "-c", GUEST.format(address, port)],
+                                   preload=False), 0, ())
+            bench(host, network.client, address, "--port", str(port), "--sizes", "64", "--rounds", "1", *TINY)
+            check_output(0, server.output(), 0, ("the other end of the measurement is gone",
+                                                 'no end of "verbena bench"'))
         finally:
             server.kill()
         return ""
@@ -334,7 +346,7 @@ class Page(Case):
     def run(self, host, network):
         need_browser()
         with open_folder(host) as folder:
-            bench(host, network.server, "--quick", "--rounds", "1", *TINY, "--only", "^(write rc|tcp|bare|send)",
+            bench(host, network.server, "--quick", "--rounds", "1", *TINY, "--only", "^(write rc|tcp|bare ring)",
                   "--json", f"{folder}/out.json", "--html", f"{folder}/out.html")
             results = validated(folder / "out.json")
             with opened_alone(folder / "out.html", width=1280, height=1000) as browser:

@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 30;
 constexpr std::uint32_t kMostDepth = 16384;
 constexpr std::uint32_t kMostQueuePairs = 4096;
+constexpr std::uint64_t kMostRequests = 1 << 18;  // on all queue pairs together
 constexpr double kMostSeconds = 600;
 
 bool is_one_of(std::string_view word, std::initializer_list<std::string_view> words) {
@@ -99,6 +100,10 @@ std::string problem_of(const Spec& spec) {
   }
   if (spec.queue_pairs < 1 || spec.queue_pairs > kMostQueuePairs) {
     return fmt::format("{} queue pairs; choose 1 to {}", spec.queue_pairs, kMostQueuePairs);
+  }
+  if (std::uint64_t{spec.queue_pairs} * spec.depth > kMostRequests) {
+    return fmt::format("{} queue pairs of depth {}; choose at most {} requests together",
+                       spec.queue_pairs, spec.depth, kMostRequests);
   }
   if (!(spec.seconds > 0 && spec.seconds <= kMostSeconds)) {
     return fmt::format("a round of {:g} s; choose more than 0 and at most {:g}", spec.seconds,

@@ -82,6 +82,7 @@ TEST(BenchSpec, WhatCantBeMeasuredIsSaid) {
   EXPECT_NE(problem_of({.depth = 1u << 30}), "");
   EXPECT_NE(problem_of({.queue_pairs = 0}), "");
   EXPECT_NE(problem_of({.queue_pairs = 1u << 30}), "");
+  EXPECT_NE(problem_of({.depth = 16384, .queue_pairs = 4096}), "");
   EXPECT_NE(problem_of({.loss_percent = 100}), "");
   EXPECT_NE(problem_of({.seconds = 0}), "");
   EXPECT_NE(problem_of({.seconds = 1e9}), "");
