@@ -12,7 +12,7 @@ import time
 from browser import need_browser, opened_alone
 from cases import LO, VETHS, Case, check_output, next_tcp_port
 from observing import expect, open_folder
-from programs import CaseFailed, CaseSkipped, tail
+from programs import CaseFailed, CaseSkipped, need_programs, tail
 
 SCHEMA = pathlib.Path(__file__).resolve().parents[2] / "docs/bench-schema.json"
 TINY = ("--seconds", "0.01")
@@ -119,6 +119,23 @@ class Choices(Case):
         expect(streams == wanted, f"{streams ^ wanted}")
         expect(all(m["completion"] == "events" for m in results["measurements"] if m["transport"] == "rdma"),
                "not all completions were events")
+        return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Others(Case):
+    """UCX and libfabric, where they are."""
+
+    def run(self, host, network):
+        need_programs("ucx_perftest", "fi_pingpong")
+        with open_folder(host) as folder:
+            bench(host, network.server, "--only", r"^(ucx|libfabric)\n", "--rounds", "1", *TINY, "--json",
+                  f"{folder}/out.json")
+            results = validated(folder / "out.json")
+        found = {(m["transport"], name) for m in results["measurements"] for name, figure in m["figures"].items()
+                 if figure["median"] > 0}
+        wanted = {("ucx", "gb_per_s"), ("ucx", "p50_us"), ("libfabric", "mean_us")}
+        expect(wanted <= found, f"only {found}; skipped: {results['skipped']}")
         return ""
 
 
@@ -416,6 +433,7 @@ def all_cases():
     return [
         Files(LO, "bench/table-json-csv", quick=True),
         Choices(LO, "bench/choices"),
+        Others(LO, "bench/others"),
         TwoHosts(veth, "bench/two-hosts"),
         WrongHost(veth, "bench/wrong-host"),
         ServerKilled(veth, "bench/server-killed"),
