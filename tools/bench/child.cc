@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -143,6 +144,12 @@ bool Background::is_running() const {
   siginfo_t info{};
   return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
          info.si_pid == 0;
+}
+
+void Background::wait_for_end(std::chrono::milliseconds limit) const {
+  const Descriptor process{static_cast<int>(syscall(SYS_pidfd_open, pid_, 0))};
+  pollfd waiting{.fd = process.fd, .events = POLLIN, .revents = 0};
+  if (process.fd >= 0) poll(&waiting, 1, static_cast<int>(limit.count()));
 }
 
 std::string find_in_path(const std::string& name) {

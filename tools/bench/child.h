@@ -36,6 +36,8 @@ class Background {
   ~Background();
 
   [[nodiscard]] bool is_running() const;
+  /// Until it ends by itself, which lets it remove its files; not longer than `limit`.
+  void wait_for_end(std::chrono::milliseconds limit) const;
 
  private:
   int pid_;

@@ -82,6 +82,7 @@ std::string serve_and_run(const std::vector<std::string>& server,
     throw RoundFailed{fmt::format("{}: exit status {}: {}{}", client.front(), done.status,
                                   done.errors, done.output)};
   }
+  running.wait_for_end(std::chrono::seconds{5});
   return done.output;
 }
 

@@ -100,6 +100,7 @@ void add_bandwidths(Builder& builder, const Extent& extent, bool one_host) {
   for (const std::string_view service : {"UC", "UD"}) {
     builder.add({.operation = "send", .service = std::string{service}, .size = kDatagram});
   }
+  builder.add({.transport = "tcp", .size = kDatagram, .depth = 1});
   builder.add({.service = "UC", .size = kLarge});
   for (const std::uint32_t depth : extent.depths) {
     for (const std::uint64_t size : {kSmall, kLarge}) builder.add({.size = size, .depth = depth});
