@@ -1,4 +1,5 @@
-"""Which cases mostly wait, so that they run beside others, and which only `make test-all` runs.
+"""Which cases mostly wait, so that they run beside others, which need the machine for themselves, and
+which only `make test-all` runs.
 
 By name: what a case does with the machine was measured (`run.py --times`), and is no part of what it
 checks.
@@ -16,6 +17,12 @@ _WAITS = re.compile(r"""
   | /host/(midway|page-server)/
 """, re.VERBOSE)
 
+# They count what the scheduler does, measure, or start so many processes that others would wait: they
+# run after all others, one at a time.
+_ALONE = re.compile(r"""
+    /host/(mesh-|one-wake-up|idle-device) | /progress/served- | /incast/ | /exercises/.*stats
+""", re.VERBOSE)
+
 # Repetitions over UDP, which `run.py --wire udp` has too, but for one of each kind; more rounds of
 # what `make test` has; options of Java, which the continuous integration doesn't have.
 _LONG = re.compile(r"""
@@ -27,6 +34,10 @@ _LONG = re.compile(r"""
 
 def mostly_waits(name):
     return bool(_WAITS.search(name))
+
+
+def runs_alone(name):
+    return bool(_ALONE.search(name))
 
 
 def is_long(name):

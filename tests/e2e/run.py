@@ -208,12 +208,13 @@ def taken_from(waiting):
 
 def run_all(chosen, host, outer, jobs, again, report):
     """Cases that keep a processor busy run in `jobs` lanes. In twice as many run those that mostly
-    wait; when the first are done, their lanes help."""
+    wait; when the first are done, their lanes help. Those that need the machine alone come last."""
     files = Files(host)
-    busy, idle = collections.defaultdict(collections.deque), collections.defaultdict(collections.deque)
+    busy, idle, alone = (collections.defaultdict(collections.deque) for _ in range(3))
     for case in chosen:
         mostly_waits = not outer and (case.topology.waits or lanes.mostly_waits(case.name))
-        (idle if mostly_waits else busy)[case.topology].append(case)
+        group = alone if lanes.runs_alone(case.name) else idle if mostly_waits else busy
+        group[case.topology].append(case)
     with (concurrent.futures.ThreadPoolExecutor(max_workers=jobs) as pool,
           concurrent.futures.ThreadPoolExecutor(max_workers=2 * jobs) as beside):
         plan = [(pool, *group) for group in busy.items()]
@@ -223,6 +224,8 @@ def run_all(chosen, host, outer, jobs, again, report):
                    for executor, topology, waiting in plan]
         for future in futures:
             future.result()
+    for topology, waiting in alone.items():
+        run_topology(topology, waiting, host, outer, again, report)
     check_nothing_left("files/nothing-left", host, files.new, report)
 
 
