@@ -65,6 +65,9 @@ SHM_RING = "src/wire/shm/ring.cc"
 SHM_SEGMENT = "src/wire/shm/segment.cc"
 SHM_WIRE = "src/wire/shm/shm_wire.cc"
 SHM_WIRE_LINKS = "src/wire/shm/shm_wire_links.cc"
+CONNECTION_MEMORY = "src/registry/connection_memory.cc"
+PEERS = "src/registry/peers.cc"
+SHARED_TABLE = "src/registry/shared_table.cc"
 
 MUTANTS = [
     # ---- delayed acknowledgements
@@ -1215,4 +1218,66 @@ MUTANTS = [
     ("shm-headers-count-for-nothing", SHM_WIRE,
      "port.sent_bytes += reserved_bytes_ + sent_from_.headers;",
      "port.sent_bytes += reserved_bytes_;"),
+    # ConnectionMemoryTest.ARowThatIsUsedAgainIsNotTheOldOne
+    ("registry-used-row-is-the-old-one", CONNECTION_MEMORY,
+     "RowHead::of(head).change + 1",
+     "RowHead::of(head).change"),
+    # ConnectionMemoryTest.NoRowInUseIsBeyondTheBound
+    ("registry-rows-beyond-the-bound", CONNECTION_MEMORY,
+     "raise_bound(i + 1);",
+     "raise_bound(i);"),
+    # ConnectionMemoryTest.WhatADyingProcessHadHalfWrittenMeansNothing
+    ("registry-half-a-connection-is-read", CONNECTION_MEMORY,
+     "seen.state() != RowState::complete && seen.state() != RowState::adopted",
+     "seen.state() == RowState::free"),
+    # ConnectionMemoryTest.WhatCannotBeAConnectionIsNotRead
+    ("registry-what-cannot-be-is-read", CONNECTION_MEMORY,
+     "return may_be(record) ? std::optional{record} : std::nullopt;",
+     "return record;"),
+    # ConnectionMemoryTest.ASlotsNextProcessDoesNotInheritConnections
+    ("registry-next-process-inherits", SHARED_TABLE,
+     "layout_->connections.disown(slot);",
+     ""),
+    # SharedTableTest.ADamagedInstantDoesNotLockASlot
+    ("registry-damage-locks-a-slot", SHARED_TABLE,
+     "word > nanoseconds(now) && word <= nanoseconds(now + kRest)",
+     "word > nanoseconds(now)"),
+    # SharedTableTest.TheDeathOfOneProcessDoesNotReleaseTheSlotOfTheNext
+    ("registry-death-releases-the-next", SHARED_TABLE,
+     "auto expected = static_cast<std::uint64_t>(tenancy);",
+     "auto expected = layout_->slots[slot].load();"),
+    # SharedTableTest.RestsASlotWhoseProcessEnded
+    ("registry-slot-does-not-rest", SHARED_TABLE,
+     "compare_exchange_strong(expected, nanoseconds(now + kRest))",
+     "compare_exchange_strong(expected, 0)"),
+    ("registry-dead-stay-members", SHARED_TABLE,
+     "for (auto& member : layout_->members[slot]) member = kNoMember;",
+     ""),
+    # SharedTableTest.BelievesTheLatestRoundAndInItTheSmallestIndex
+    ("registry-older-round-believed", SHARED_TABLE,
+     "newer < 0 || (newer == 0 && place >= known->place)",
+     "newer == 0 && place >= known->place"),
+    ("registry-larger-place-believed", SHARED_TABLE,
+     "newer == 0 && place >= known->place",
+     "newer == 0 && place == known->place"),
+    # SharedTableTest.ALinkLocalAddressIsOnePerInterface
+    ("registry-link-local-is-one-for-all", SHARED_TABLE,
+     "if (local.address.is_link_local())",
+     "if (false)"),
+    # SharedTableMap.RefusesWhatCouldShrink
+    ("registry-table-may-shrink", SHARED_TABLE,
+     "seals < 0 || (seals & kSeals) != kSeals",
+     "seals < 0"),
+    # Deaths.AFullBacklogHidesADeathForAMomentOnly
+    ("registry-full-backlog-is-a-death", PEERS,
+     "return error.code == ECONNREFUSED || error.code == EPERM;",
+     "return error.code != 0;"),
+    # Deaths.ANameThatAnotherUserHasTakenIsADeath
+    ("registry-another-user-is-no-death", PEERS,
+     "return error.code == ECONNREFUSED || error.code == EPERM;",
+     "return error.code == ECONNREFUSED;"),
+    # Deaths.TheNextProcessInASlotDoesNotHideTheDeathOfTheLast
+    ("registry-successor-hides-a-death", PEERS,
+     "if (predecessor(slot, tenancy)) return {Passed::busy};",
+     ""),
 ]

@@ -42,6 +42,7 @@ RUNS = [
 RUNS_BELOW = {
     "src/host/progress/": [("verbena_unit_host_test", "Progress*:SpareCore*")],
     "src/memory/": [("verbena_unit_memory_test", "*")],
+    "src/registry/": [("verbena_unit_registry_test", "*")],
     "src/wire/shm/": [
         ("verbena_interleaving_test", "*"),
         ("verbena_unit_wire_test", "Ring*:Segment*:*HostileWriter*:Link*:Waking*:TwoProcesses*:"

@@ -80,6 +80,14 @@ class Deaths : public testing::Test, Watcher {
   bool hears_of_it() {
     return run_until<Member>({&witness}, [&] { return told() > 0; });
   }
+  /// From now on, nobody can tell whether the other one lives: its backlog is full.
+  void fill_backlog() {
+    ASSERT_EQ(::listen(other.listener.get(), 0), 0);
+    for (Fd fd = connected_to(registry_name(other.slot)); fd;
+         fd = connected_to(registry_name(other.slot))) {
+      waiting.push_back(std::move(fd));
+    }
+  }
   void turn_for(std::chrono::milliseconds time) {
     const auto end = monotonic_now() + time;
     while (monotonic_now() < end) turn_all<Member>({&witness}, 2ms);
@@ -88,6 +96,7 @@ class Deaths : public testing::Test, Watcher {
   Member witness;
   Other other{witness.registry->table()};
   std::vector<std::uint32_t> dead;
+  std::vector<Fd> waiting;
 };
 
 TEST_F(Deaths, AProcessWhoseNameIsGoneIsDead) {
@@ -100,12 +109,7 @@ TEST_F(Deaths, AProcessWhoseNameIsGoneIsDead) {
 
 TEST_F(Deaths, AFullBacklogHidesADeathForAMomentOnly) {
   meet();
-  ASSERT_EQ(::listen(other.listener.get(), 0), 0);
-  std::vector<Fd> waiting;
-  for (Fd fd = connected_to(registry_name(other.slot)); fd;
-       fd = connected_to(registry_name(other.slot))) {
-    waiting.push_back(std::move(fd));
-  }
+  fill_backlog();
   other.connection.reset();
   turn_for(50ms);
   EXPECT_EQ(told(), 0) << "the name stands";
@@ -174,6 +178,21 @@ TEST_F(Deaths, TheNextProcessInASlotDoesNotHideTheDeathOfTheLast) {
   other.connection.reset();
   EXPECT_TRUE(run_until<Member>({&witness}, [&] { return told() == 2; }));
   EXPECT_FALSE(held());
+}
+
+/// Else the news would end what was begun with the next one.
+TEST_F(Deaths, TheNextProcessIsNotMetBeforeTheDeathOfTheLastIsTold) {
+  meet();
+  fill_backlog();
+  other.connection.reset();
+  turn_for(50ms);
+  ASSERT_EQ(told(), 0);
+  other.reincarnate();
+  EXPECT_FALSE(witness.registry->pass(other.slot, 0, {}, {}));
+  EXPECT_FALSE(witness.registry->has_met(other.slot));
+  EXPECT_TRUE(hears_of_it());
+  EXPECT_TRUE(witness.registry->pass(other.slot, 0, {}, {}));
+  EXPECT_EQ(told(), 1);
 }
 
 TEST_F(Deaths, AHelloFromTheNextProcessTellsOfTheDeathOfTheLast) {
