@@ -43,6 +43,11 @@ class ControlChannel {
     outbox_.push_back(std::move(message));
     pump();
   }
+  /// True if next() has a message. Throws Broken as next() does.
+  [[nodiscard]] bool has_next() {
+    if (inbox_.empty()) take_completions();
+    return !inbox_.empty();
+  }
   /// The next message; nullopt: none is there. Throws Broken when the peer is gone.
   [[nodiscard]] std::optional<std::vector<std::byte>> next();
   /// Until there is a message, `others` has something, or the time has come.

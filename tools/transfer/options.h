@@ -37,8 +37,8 @@ struct ReceiveOptions {
   bool skip = false;
   bool keep = false;
   bool no_sync = false;
-  unsigned queue_pairs = 4;
-  std::uint64_t window = 16 << 20;
+  unsigned queue_pairs = 2;
+  std::uint64_t window = 8 << 20;
 };
 
 CLI::App* add_send(CLI::App& app, SendOptions& options);

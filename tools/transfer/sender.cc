@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 #include <stdexcept>
+#include <thread>
 
 #include "tools/transfer/control_channel.h"
 #include "tools/transfer/interrupts.h"
@@ -23,6 +24,8 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kOpenEntries = 64;  // entries whose result isn't known yet
 constexpr milliseconds kLook{200};
+// A receiver that was started in the same line of a shell may not listen yet.
+constexpr milliseconds kStartOfReceiver{2000}, kAskAgain{50};
 
 milliseconds idle_of(const CommonOptions& options) {
   return milliseconds{static_cast<std::int64_t>(options.timeout * 1000)};
@@ -91,19 +94,32 @@ std::string reached(const std::string& host, const rdma::Error& why, std::uint16
                      port == kPort ? "" : fmt::format(" --port {}", port), host);
 }
 
+bool nobody_listens(const rdma::Error& why) {
+  const auto* const rejected = dynamic_cast<const rdma::Rejected*>(&why);
+  return rejected != nullptr && rejected->reason() == 8;
+}
+
 void Sender::connect() {
   const std::string& host = options_.words.back();
   const CommonOptions& common = options_.common;
   if (!common.key_file.empty()) key_ = read_key(common.key_file);
   to_ = rdma::SocketAddress::of(host, common.port);
-  if (!key_) ticket_ = ask_same_user(common.port);
   auto options = connection_options(idle_);
   options.device = common.device;
-  try {
-    control_ = ControlChannel::connect(*to_, options);
-  } catch (const rdma::Error& error) {
-    throw std::runtime_error{reached(host, error, common.port)};
+  const rdma::Deadline until{kStartOfReceiver};
+  while (!control_) {
+    if (!key_ && !ticket_) ticket_ = ask_same_user(common.port);
+    try {
+      control_ = ControlChannel::connect(*to_, options);
+    } catch (const rdma::Error& error) {
+      if (!nobody_listens(error) || until.passed()) {
+        throw std::runtime_error{reached(host, error, common.port)};
+      }
+      std::this_thread::sleep_for(kAskAgain);
+    }
   }
+  // It may have begun to listen between the two.
+  if (!key_ && !ticket_) ticket_ = ask_same_user(common.port);
 }
 
 void Sender::authenticate() {

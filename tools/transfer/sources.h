@@ -3,6 +3,8 @@
 // What the sender is asked to send: the tree below each PATH, in an order in which each folder
 // comes before what is in it.
 
+#include <sys/stat.h>
+
 #include <string>
 #include <vector>
 
