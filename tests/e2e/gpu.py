@@ -4,19 +4,11 @@ and its copies take time.
 
 import dataclasses
 import json
-import pathlib
-import re
+import os
 
 from cases import LO, Case
-from programs import CaseFailed, CaseSkipped
-
-
-def stand_in(host):
-    """The folder of the stand-in, and that of the tests' programs."""
-    tests = pathlib.Path(host.build) / "tests" if host.build else None
-    if tests is None or not (tests / "cuda/libcuda.so.1").exists():
-        raise CaseSkipped("the build folder has no stand-in for libcuda")
-    return tests
+from labs_gpu import need_stand_in
+from programs import CaseFailed
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,32 +17,63 @@ class Transfers(Case):
     rounds: int = 300
 
     def run(self, host, network):
-        tests = stand_in(host)
+        need_stand_in(host)
         status, output = host.run(network.server.namespace,
-                                  [str(tests / "gpu_transfers"), str(self.rounds), "3"],
-                                  timeout=120, env={"LD_LIBRARY_PATH": str(tests / "cuda")})
+                                  [os.path.join(host.cuda, "gpu_transfers"), str(self.rounds), "3"],
+                                  timeout=120, env={"LD_LIBRARY_PATH": host.cuda})
         if status != 0 or "all bytes right" not in output:
             raise CaseFailed(f"gpu_transfers ended with {status}:\n{output}")
         return output.strip().splitlines()[-1]
 
 
 @dataclasses.dataclass(frozen=True)
-class Seen(Case):
-    """What programs look for before they register GPU memory, with a GPU and without."""
+class Devices(Case):
+    """`verbena devices` names the GPUs whose memory can be registered."""
 
     def run(self, host, network):
-        tests = stand_in(host)
-        namespace = network.server.namespace
-        for devices, there in ((1, True), (0, False)):
-            env = {"LD_LIBRARY_PATH": str(tests / "cuda"),
-                   "VERBENA_TEST_CUDA_DEVICES": str(devices)}
-            status, output = host.verbena(namespace, ["devices", "--json"], env=env)
-            gpus = [entry for entry in json.loads(output) if "gpu" in entry]
-            if status != 0 or bool(gpus) != there:
-                raise CaseFailed(f"with {devices} GPUs `verbena devices` shows {gpus}")
-        return gpus
+        need_stand_in(host)
+        for count in (0, 2):
+            env = {"LD_LIBRARY_PATH": host.cuda, "TEST_CUDA_DEVICES": str(count)}
+            shown = {}
+            for option in ((), ("--json",)):
+                status, shown[option] = host.run(network.server.namespace,
+                                                 [host.verbena, "devices", *option], preload=False,
+                                                 env=env)
+                if status != 0:
+                    raise CaseFailed(f"verbena devices ended with {status}:\n{shown[option]}")
+            gpus = [entry for entry in json.loads(shown[("--json",)]) if "gpu" in entry]
+            lines = shown[()].count("ibv_reg_mr with a pointer of CUDA's")
+            if len(gpus) != count or lines != count:
+                raise CaseFailed(f"{count} GPUs, and it shows {gpus} and\n{shown[()]}")
+        return gpus[0]["gpu"]
+
+
+@dataclasses.dataclass(frozen=True)
+class PeerMemory(Case):
+    """What NCCL and UCX look for is there with a GPU's driver, and not without one."""
+
+    def run(self, host, network):
+        need_stand_in(host)
+        script = ("import ctypes, os, sys\n"
+                  "if sys.argv[1] == 'driver': ctypes.CDLL('libcuda.so.1')\n"
+                  "for path in ('/sys/module/nvidia_peermem/version',"
+                  " '/sys/kernel/mm/memory_peers/nv_mem/version'):\n"
+                  "  print(os.path.exists(path) and open(path).read().strip() != '')\n"
+                  "print(os.path.exists('/sys/module/nvidia_peermem/other'))\n")
+        if os.path.exists("/dev/nvidiactl"):
+            wanted = {"driver": "True True False", "none": "True True False"}
+        else:
+            wanted = {"driver": "True True False", "none": "False False False"}
+        for kind, lines in wanted.items():
+            status, output = host.run(network.server.namespace, ["python3", "-c", script, kind],
+                                      env={"LD_LIBRARY_PATH": host.cuda, "VERBENA_ONLY": "1"})
+            if status != 0 or output.split() != lines.split():
+                raise CaseFailed(f"{kind}: {output} instead of {lines}")
+        return "shown with a driver only"
 
 
 def all_cases():
     yield Transfers(LO, "ipv4/gpu/transfers")
     yield Transfers(LO, "ipv4/gpu/transfers-udp", wire="udp", rounds=100)
+    yield Devices(LO, "gpu/devices")
+    yield PeerMemory(LO, "gpu/peer-memory")

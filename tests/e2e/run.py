@@ -55,6 +55,7 @@ import environment  # noqa: E402
 import examples  # noqa: E402
 import fault_handlers  # noqa: E402
 import flood  # noqa: E402
+import gpu  # noqa: E402
 import iser  # noqa: E402
 import labs  # noqa: E402
 import labs_exercises  # noqa: E402
@@ -253,14 +254,15 @@ def install(build, folder):
 
 
 def stand_in_for_cuda(build, folder):
-    """A folder with the tests' own libcuda.so.1; empty: it isn't built."""
-    library = pathlib.Path(build, "tests/cuda/libcuda.so.1")
-    if not library.exists():
+    """A folder with the tests' own libcuda.so.1 and their program for it; empty: not built."""
+    files = [pathlib.Path(build, "tests", name) for name in ("cuda/libcuda.so.1", "gpu_transfers")]
+    if not all(file.exists() for file in files):
         return ""
     place = os.path.join(folder, "cuda")
     os.mkdir(place, 0o755)
-    shutil.copy(library, place)
-    os.chmod(os.path.join(place, library.name), 0o755)
+    for file in files:
+        shutil.copy(file, place)
+        os.chmod(os.path.join(place, file.name), 0o755)
     return place
 
 
@@ -317,7 +319,7 @@ def main():
                deaths, ports,
                progress, one_host, pyverbs, raw_packets, robustness, fault_handlers, observing,
                counters, devinfo, tools, transfer, watching,
-               report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_gpu,
+               report_captures, report_page, report_page_made_up, labs, labs_exercises, labs_gpu, gpu,
                labs_readmes, documents, outputs, pictures, environment, examples, flood, ways,
                doctor)
     table = [case for module in modules for case in module.all_cases()]
