@@ -474,7 +474,7 @@ MUTANTS = [
      "if (c.gap == c.unacked) return;",
      ""),
     # ReadsAskedAgain.AsTheKernelTakesThem
-    ("rest-of-a-read-asked-for-too-early", REQUESTER,
+    ("rest-of-a-read-asked-for-too-early", "src/engine/packets_again.cc",
      "if (!begins) return 0;",
      ""),
     # EarlyRetry.AnswersBehindAHoleUseUpOneRetry
