@@ -2,7 +2,7 @@
 """A file from one process of this host to another: verbena send beside rcopy, a raw TCP copy that
 hashes too, and cp followed by a hash of both files.
 
-  transfer.py BUILD   BUILD holds bin/verbena and bench/limits/tcp_copy
+  transfer.py BUILD   BUILD holds bin/verbena and bench/tcp_copy
 
 The files are in /dev/shm, so that no disk is measured; all are in memory before. Medians of
 interleaved rounds. Goals: 1.5 times the TCP copy, 0.7 of cp.
@@ -28,7 +28,7 @@ OURS, RCOPY, TCP, CP = "verbena send", "rcopy", "TCP copy with hashes", "cp, the
 class Copies:
     def __init__(self, build, folder, mebibytes):
         self._verbena = build / "bin/verbena"
-        self._tcp_copy = build / "bench/limits/tcp_copy"
+        self._tcp_copy = build / "bench/tcp_copy"
         self._folder = folder
         self._size = mebibytes << 20
         self._source = folder / "source"

@@ -10,6 +10,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -94,12 +95,8 @@ class MemoryWire final : public wire::Network {
   std::size_t receive(wire::DatagramSink& sink) override {
     std::uint64_t count = 0;
     [[maybe_unused]] const auto n = kernel::read(arrived_.get(), &count, sizeof count);
-    const std::size_t frames = inbox_.size();
-    for (std::size_t i = 0; i < frames; ++i) {
-      const Frame frame = std::move(inbox_.front());
-      inbox_.pop_front();
-      take(frame, sink);
-    }
+    const std::size_t frames = waiting();
+    for (std::size_t i = 0; i < frames; ++i) take(next(), sink);
     sink.no_more();
     return frames;
   }
@@ -150,15 +147,28 @@ class MemoryWire final : public wire::Network {
   [[nodiscard]] bool has_room(const packet::Flow& flow) const {
     const auto limit = limits_.find(flow.destination);
     const MemoryWire* const peer = peer_at(flow.destination);
-    return limit == limits_.end() || peer == nullptr || peer->inbox_.size() < limit->second;
+    return limit == limits_.end() || peer == nullptr || peer->waiting() < limit->second;
   }
   void deliver(const packet::Flow& flow, std::vector<std::uint8_t> frame) {
     ++counters_.frames_sent;
     MemoryWire* const peer = peer_at(flow.destination);
     if (peer == nullptr) return;
-    peer->inbox_.push_back({flow, std::move(frame)});
+    {
+      const std::lock_guard held{peer->inbox_mutex_};
+      peer->inbox_.push_back({flow, std::move(frame)});
+    }
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto n = kernel::write(peer->arrived_.get(), &one, sizeof one);
+  }
+  [[nodiscard]] std::size_t waiting() const {
+    const std::lock_guard held{inbox_mutex_};
+    return inbox_.size();
+  }
+  Frame next() {
+    const std::lock_guard held{inbox_mutex_};
+    Frame frame = std::move(inbox_.front());
+    inbox_.pop_front();
+    return frame;
   }
   void take(const Frame& frame, wire::DatagramSink& sink) {
     const auto body = std::span{frame.bytes}.first(frame.bytes.size() - packet::kIcrcSize);
@@ -197,6 +207,7 @@ class MemoryWire final : public wire::Network {
   std::span<std::uint8_t> out_;
   std::span<std::uint8_t> in_;
   Fd arrived_;
+  mutable std::mutex inbox_mutex_;  // two shards may run in threads of their own
   std::deque<Frame> inbox_;
   std::map<IpAddress, std::size_t> limits_;
   unsigned refusals_ = 0;

@@ -180,6 +180,9 @@ TEST_F(CudaGpuMemory, BatchesOfFramesAreFewCopies) {
 
 /// Sizes and places at which the last word has 8, 4, 2 or 1 bytes.
 TEST_F(CudaGpuMemory, TheLastByteComesLast) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "what a GPU reads while it is written is a race for ThreadSanitizer";
+#endif
   for (const std::size_t size : {1, 2, 3, 8, 9, 64, 4095, 4096, 70'000}) {
     for (const std::size_t offset : {0, 1, 2, 4}) {
       const std::vector<std::uint8_t> clear(size);
