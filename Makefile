@@ -12,7 +12,7 @@ FRAMES ?= 10000000
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: build run test test-all test-kernel test-systems everything mutants fuzz soak bench goals format lint install archive deb clean help
+.PHONY: build run test test-all test-gpu test-kernel test-systems everything mutants fuzz soak bench goals format lint install archive deb clean help
 
 # WERROR=ON: warnings are errors, as in the continuous integration. A newer compiler than ours warns
 # of more, so that a release is built without.
@@ -82,6 +82,9 @@ test-kernel: build ## tests against the kernel's SoftRoCE (rxe) in a virtual mac
 	done; \
 	if ((status == 77)); then echo "SKIPPED test-kernel: see the reason above"; exit 0; fi; \
 	exit $$status
+
+test-gpu: everything ## tests on a machine with an NVIDIA GPU: random transfers, misuse, the lab, NCCL if PyTorch is there
+	@tests/gpu/run.sh build
 
 test-systems: ## tests on Debian 12, 13 and testing, with clang 16 and 19, on arm64; ONLY=REGEX chooses cases
 	@scripts/deps.sh systems || echo "without debootstrap the cases are skipped"

@@ -166,6 +166,20 @@ bool add_details(const Qp& qp, const ibv_send_wr& wr, engine::SendRequest& r) {
   return true;
 }
 
+/// Inline data is copied here and now, by the CPU.
+bool is_within_reach(const Qp& qp, const engine::SendRequest& r) {
+  for (const engine::Sge& sge : r.sges) {
+    if (!host::Nic::is_out_of_reach(sge.address)) continue;
+    host::log(
+        host::LogLevel::warn,
+        "ibv_post_send: qp {:#x}: wr_id {:#x}: inline data at {:#x}, in memory of a GPU; post "
+        "it without IBV_SEND_INLINE",
+        qp.qp_base.qp_num, r.wr_id, sge.address);
+    return false;
+  }
+  return true;
+}
+
 int send_one(const Qp& qp, const ibv_send_wr& wr) {
   const std::optional<engine::SendKind> kind = convert(wr.opcode);
   if (!kind) {
@@ -182,6 +196,7 @@ int send_one(const Qp& qp, const ibv_send_wr& wr) {
     r.remote_address = wr.wr.rdma.remote_addr;
     r.rkey = Key{wr.wr.rdma.rkey};
     r.sges = *sges;
+    if (r.inlined && !is_within_reach(qp, r)) return EINVAL;
     if (add_details(qp, wr, r)) result = qp.nic->post_send(*qp.pair, r);
   }
   if (result != engine::PostResult::posted) {

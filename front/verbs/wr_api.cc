@@ -199,6 +199,10 @@ void wr_set_inline_data_list(ibv_qp_ex* ibqp, std::size_t count, const ibv_data_
       refuse(qp, EINVAL, "more inline data than max_inline_data");
       return;
     }
+    if (host::Nic::is_out_of_reach(reinterpret_cast<std::uintptr_t>(buffer.addr))) {
+      refuse(qp, EINVAL, "inline data in memory of a GPU; use wr_set_sge()");
+      return;
+    }
     if (buffer.length > 0) std::memcpy(b.inlined.data() + length, buffer.addr, buffer.length);
     length += buffer.length;
   }

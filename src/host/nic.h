@@ -62,6 +62,9 @@ class Nic {
                                                              std::uint64_t iova, unsigned access);
   /// The address lies in memory that only a GPU can reach. Any thread.
   [[nodiscard]] static bool is_gpu_memory(std::uint64_t address);
+  /// For data that the CPU is about to copy: as is_gpu_memory(), without a cost for programs that
+  /// have registered none.
+  [[nodiscard]] static bool is_out_of_reach(std::uint64_t address);
   /// The program has loaded a driver of GPUs whose memory can be registered. Any thread.
   [[nodiscard]] static bool has_gpu_driver();
   [[nodiscard]] Result<engine::MemoryRegion> register_null(engine::PdId pd);

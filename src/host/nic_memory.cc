@@ -40,6 +40,9 @@ Status find_kind(ShardState& s, bool on_gpu, engine::Segment& memory) {
 }  // namespace
 
 bool Nic::is_gpu_memory(std::uint64_t address) { return memory::cuda::GpuMemory::holds(address); }
+bool Nic::is_out_of_reach(std::uint64_t address) {
+  return memory::cuda::GpuMemory::was_registered() && is_gpu_memory(address);
+}
 bool Nic::has_gpu_driver() { return memory::cuda::Driver::loaded() != nullptr; }
 
 Result<engine::MemoryRegion> Nic::register_memory(engine::PdId pd, engine::Segment memory,

@@ -16,14 +16,15 @@ struct Entry {
 struct Table {
   std::mutex mutex;
   std::map<std::uintptr_t, Entry> by_base;
+  const Table* parents = nullptr;  // that of the process that forked this one
 };
 
 /// Never destroyed: mappings go until the very end of the process.
-alignas(Table) std::byte storage[sizeof(Table)];
-Table& table() {
-  static Table& the = *new (storage) Table;
+Table*& current() {
+  static Table* the = new Table;
   return the;
 }
+Table& table() { return *current(); }
 
 std::uintptr_t number(const void* at) { return reinterpret_cast<std::uintptr_t>(at); }
 
@@ -57,8 +58,11 @@ void pin_frame_mapping_of(const void* byte, const FramePinner& pinner) noexcept 
 }
 
 void forget_frame_mappings_after_fork() noexcept {
-  // The mutex may be held by a thread that the child doesn't have, in the middle of a change.
-  new (&table()) Table;
+  // Its mutex may be held by a thread that the child doesn't have, in the middle of a change.
+  auto* const own = new (std::nothrow) Table;
+  if (own == nullptr) return;  // the parent's will do: its mutex is held for moments only
+  own->parents = current();
+  current() = own;
 }
 
 }  // namespace verbena

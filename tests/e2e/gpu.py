@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 
-from cases import LO, Case
+from cases import LO, Case, check_output
 from labs_gpu import need_stand_in
 from programs import CaseFailed
 
@@ -24,6 +24,19 @@ class Transfers(Case):
         if status != 0 or "all bytes right" not in output:
             raise CaseFailed(f"gpu_transfers ended with {status}:\n{output}")
         return output.strip().splitlines()[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class Misuse(Case):
+    """Wrong registrations, inline data, and memory that is freed before its request."""
+
+    def run(self, host, network):
+        need_stand_in(host)
+        status, output = host.run(network.server.namespace,
+                                  [os.path.join(host.cuda, "gpu_misuse")], timeout=60,
+                                  env={"LD_LIBRARY_PATH": host.cuda, "VERBENA_LOG": "error"})
+        return check_output(status, output, 0, ("a WRITE to freed memory: remote access error",
+                                                "a WRITE from freed memory: local protection error"))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,5 +88,7 @@ class PeerMemory(Case):
 def all_cases():
     yield Transfers(LO, "ipv4/gpu/transfers")
     yield Transfers(LO, "ipv4/gpu/transfers-udp", wire="udp", rounds=100)
+    yield Misuse(LO, "ipv4/gpu/misuse")
+    yield Misuse(LO, "ipv4/gpu/misuse-udp", wire="udp")
     yield Devices(LO, "gpu/devices")
     yield PeerMemory(LO, "gpu/peer-memory")

@@ -254,8 +254,9 @@ def install(build, folder):
 
 
 def stand_in_for_cuda(build, folder):
-    """A folder with the tests' own libcuda.so.1 and their program for it; empty: not built."""
-    files = [pathlib.Path(build, "tests", name) for name in ("cuda/libcuda.so.1", "gpu_transfers")]
+    """A folder with the tests' own libcuda.so.1 and their programs for it; empty: not built."""
+    files = [pathlib.Path(build, "tests", name) for name in ("cuda/libcuda.so.1", "gpu_transfers",
+                                                             "gpu_misuse")]
     if not all(file.exists() for file in files):
         return ""
     place = os.path.join(folder, "cuda")

@@ -6,6 +6,8 @@
 
 namespace verbena::memory::cuda {
 
+constinit std::atomic<bool> GpuMemory::was_registered_{false};
+
 bool GpuMemory::holds(std::uint64_t address) {
   const Driver* const driver = Driver::loaded();
   return driver != nullptr && look_up(*driver, address).on_device();
@@ -50,6 +52,7 @@ verbena::Result<Dma*> GpuMemory::find(const Segment& range) {
   Buffer& buffer =
       buffers_.try_emplace(pointer.buffer, driver, **lane, pointer.buffer).first->second;
   if (const Status ready = buffer.prepare(range, true); !ready) return ready.error();
+  was_registered_.store(true, std::memory_order_relaxed);
   return &buffer;
 }
 
