@@ -143,7 +143,7 @@ class Host:
         environment = {"PATH": PATH, "HOME": "/", "LC_ALL": "C", "TMPDIR": self.temporary}
         if self.wire:
             environment["VERBENA_WIRE"] = self.wire
-        if self.cuda and "lab gpu" in " ".join(argv):  # it needs a GPU; see tests/support/cuda
+        if self.cuda and "lab gpu" in " ".join(map(str, argv)):  # it needs a GPU; see tests/support/cuda
             environment["LD_LIBRARY_PATH"] = self.cuda
         environment.update(env or {})
         return Process(self.as_user(namespace) + prefix + list(argv), log, environment)
