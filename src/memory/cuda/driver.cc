@@ -2,9 +2,11 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <link.h>
 
 #include <array>
 #include <atomic>
+#include <string_view>
 
 namespace verbena::memory::cuda {
 namespace {
@@ -38,11 +40,38 @@ bool find_all(void* library, Driver& d) {
          find(library, "cuGetErrorName", d.error_name);
 }
 
+struct Libraries {
+  unsigned long long loads = 0;  // ever
+  unsigned long long looked_at = 0;
+  bool has_cuda = false;
+};
+
+/// Looks only if a library was loaded since `looked_at`.
+Libraries look_for_cuda(unsigned long long looked_at) {
+  Libraries found{.looked_at = looked_at};
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* into) {
+        Libraries& l = *static_cast<Libraries*>(into);
+        l.loads = info->dlpi_adds;
+        if (l.loads == l.looked_at) return 1;
+        const std::string_view path = info->dlpi_name != nullptr ? info->dlpi_name : "";
+        l.has_cuda = path.substr(path.rfind('/') + 1).starts_with("libcuda.so");
+        return l.has_cuda ? 1 : 0;
+      },
+      &found);
+  return found;
+}
+
 }  // namespace
 
 const Driver* Driver::loaded() {
   static std::atomic<const Driver*> found{nullptr};
+  static std::atomic<unsigned long long> looked_at{0};
   if (const Driver* known = found.load(std::memory_order_acquire)) return known;
+  const Libraries libraries = look_for_cuda(looked_at.load(std::memory_order_relaxed));
+  looked_at.store(libraries.loads, std::memory_order_relaxed);
+  // Not by a dlopen() that fails: it would replace what the program's next dlerror() says.
+  if (!libraries.has_cuda) return nullptr;
   // Stays loaded from here on, whoever closes it.
   void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (library == nullptr) return nullptr;
