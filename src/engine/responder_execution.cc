@@ -36,6 +36,7 @@ bool execute_send(Services& services, QueuePair& qp, const Packet& p) {
     case Placed::yes:
       break;
     case Placed::too_long:
+      finish_copies(services, qp);
       fail_receive(services, qp, CompletionStatus::local_length_error);
       refuse(services, qp, kInvalidRequest);
       return false;

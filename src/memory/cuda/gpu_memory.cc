@@ -43,7 +43,7 @@ verbena::Result<Dma*> GpuMemory::find(const Segment& range) {
   std::erase_if(buffers_, [](const auto& entry) { return !entry.second.is_registered(); });
   const Driver& driver = *Driver::loaded();
   const Pointer pointer = look_up(driver, range.address);
-  if (!pointer.on_device()) {
+  if (!pointer.on_device() || pointer.buffer == 0) {
     return Error{EFAULT, fmt::format("the GPU memory at {:#x} was freed", range.address)};
   }
   const auto lane = pointer.context != nullptr ? lane_of(driver, pointer.context)

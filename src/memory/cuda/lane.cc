@@ -42,6 +42,7 @@ verbena::Result<Lane> Lane::open(const Driver& driver, Context context) {
     return refused("cuMemAlloc", r);
   }
   lane.mark_id_ = look_up(driver, lane.mark_).buffer;
+  if (lane.mark_id_ == 0) return Error{ENODEV, "the driver has no numbers for allocations"};
   Device device = 0;
   int can_write_64 = 0;
   if (driver.write_64 != nullptr && driver.context_device(&device) == kSuccess) {
