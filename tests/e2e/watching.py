@@ -135,7 +135,7 @@ class Screen(Case):
         shown.press("2", "Down", "Enter")
         shown.wait_for(r"^queue pair 0x\w{6} of ibv_rc_pingpong \(process \d+\)$")
         shown.wait_for(r"^peer +\S+ qp 0x\w{6}, process \d+ \(ibv_rc_pingpong\)$")
-        shown.wait_for(r"^sent_bytes +\d+ +[\d.]+[kMG]$")
+        shown.wait_for(r"^(sent|rcvd)_bytes +\d+ +[\d.]+[kMG]$")
         shown.press("Escape")
         shown.wait_for(r"\[2 queue pairs\]")
         shown.wait_for(r"^ +PID +PROGRAM")
