@@ -124,7 +124,8 @@ bool send_notice(Services& services, QueuePair& qp, packet::FrameSink& sink) {
 /// Lets an acknowledgement wait for a request that it can leave with. False: it must not.
 bool let_answer_wait(const Services& services, QueuePair& qp) {
   Responder& r = qp.responder;
-  // Who awaits an acknowledgement itself gives its own: else two could wait for each other.
+  // An end that awaits an acknowledgement gives its own at once: else two could wait for each
+  // other.
   const bool may =
       r.answer->type() == Syndrome::Type::ack && services.now < r.answer_by && drained(qp);
   r.waiting_until = may ? r.answer_by : kNever;

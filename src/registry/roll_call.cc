@@ -26,7 +26,7 @@ struct Asked {
 
 /// No queue pair has a lower number.
 constexpr std::uint32_t kFirstQueuePair = 1;
-/// Of one process: 4096 queue pairs, of 12288 that it may have.
+/// At most 4096 queue pairs of a process are listed; it may have 12288.
 constexpr std::size_t kMostParts = 64;
 
 bool request(const Asked& asked, std::uint32_t queue_pairs) {

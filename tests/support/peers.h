@@ -65,7 +65,7 @@ class Member final : registry::Visitors {
   void message(const registry::PeerMessage& message) override {
     messages.emplace_back(message.bytes.begin(), message.bytes.end());
   }
-  /// Of three parts, if queue pairs are asked for.
+  /// In three parts, if queue pairs are asked for.
   registry::Account account(std::uint32_t queue_pairs) override {
     if (queue_pairs == 0) return {"a member"};
     return {"part " + std::to_string(queue_pairs), queue_pairs < 3 ? queue_pairs + 1 : 0};

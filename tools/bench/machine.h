@@ -11,7 +11,7 @@ namespace verbena::bench {
 /// "processor", "cores", "kernel", "load before", "verbena": what figures need beside them.
 [[nodiscard]] std::map<std::string, std::string> describe_machine();
 
-/// Of the last minute, as uptime(1) shows it.
+/// The load of the last minute, as uptime(1) shows it.
 [[nodiscard]] std::string load_average();
 
 /// The CPUs that this process may use, at most one of each core.

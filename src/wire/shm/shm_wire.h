@@ -188,7 +188,7 @@ class ShmWire final : public Wire, registry::Watcher {
   std::vector<std::uint8_t> copy_;  // of a small frame that arrives
 
   WireCounters counters_;
-  // Of the last frame.
+  // For the last frame.
   Port sent_from_{};
   Port received_at_{};
   Observer* observer_ = nullptr;

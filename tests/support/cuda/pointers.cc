@@ -14,7 +14,7 @@ CUresult put(void* value, T what) {
   return CUDA_SUCCESS;
 }
 
-/// Of a pointer that the driver doesn't know.
+/// The answer for a pointer that the driver doesn't know.
 CUresult put_unknown(void* value, CUpointer_attribute attribute) {
   switch (attribute) {
     case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
