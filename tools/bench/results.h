@@ -49,7 +49,7 @@ struct Results {
 [[nodiscard]] std::optional<Interval> ratio_of(const Measured& a, const Measured& b,
                                                const std::string& figure);
 
-/// Of the names above: true if less is better.
+/// A name from above. True: less of it is better.
 [[nodiscard]] bool less_is_better(const std::string& figure);
 
 }  // namespace verbena::bench

@@ -21,7 +21,7 @@ std::set<std::string> figures_of(const Measured& one) {
   return names;
 }
 
-/// Of a round that failed, or didn't have the figure: null.
+/// A round that failed, or lacks the figure, is null.
 json rounds_of(const Measured& one, const std::string& figure) {
   json rounds = json::array();
   for (const auto& round : one.rounds) {

@@ -39,11 +39,11 @@ enum class Verdict {
   less,
 };
 
-/// Of ratios, one for each round, in which both were measured one after the other: is the first
-/// greater than the second?
+/// Is the first greater than the second? Each round measured both, one after the other, and gives
+/// one ratio.
 [[nodiscard]] Verdict verdict_of_ratios(const Interval& ratios);
 
-/// Of the same figure in two runs. They differ if their intervals don't overlap, and their medians
+/// Compares a figure of two runs. They differ if their intervals don't overlap, and their medians
 /// differ by more than `least` (0.05: 5 %).
 [[nodiscard]] Verdict verdict_of_runs(const Interval& before, const Interval& after, double least);
 

@@ -70,7 +70,7 @@ std::vector<Obstacle> obstacles_in_iptables(std::string_view rules, const std::s
       if (rule.after("-P") == chain && rule.words.size() > 2) policy = rule.words[2];
       if (rule.after("-A") != chain) continue;
       const std::string target = rule.after("-j");
-      // Of rules with a condition, those that let something through to our port count.
+      // A rule with a condition counts only if it lets something through to our port.
       const bool admits = target == "ACCEPT" && rule.after("--dport") == "4791";
       if (admits ||
           (rule.takes_ours() && (target == "ACCEPT" || target == "DROP" || target == "REJECT"))) {

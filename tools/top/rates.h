@@ -44,7 +44,7 @@ struct Pair {
 [[nodiscard]] std::optional<Rates> rates_of(const Port* before, const Port& now, double seconds);
 [[nodiscard]] std::optional<Rates> rates_of(const QueuePair* before, const QueuePair& now,
                                             double seconds);
-/// Of a process on one port: as its port has it, with the requests of the queue pairs there.
+/// A process on one port: the rates of the port, and the requests of its queue pairs there.
 [[nodiscard]] std::optional<Rates> rates_of(const Pair& looks, const Process& process,
                                             const Port& port);
 
